@@ -1,0 +1,43 @@
+//! What happened in a call, in ids and numbers. The `relent` crate adds names, targets and texts.
+
+use crate::{Class, Decision, Reason, RuleId};
+
+/// Something that happened in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// An attempt began.
+    AttemptStarted {
+        /// Its number, from 1.
+        attempt: u32,
+    },
+    /// An attempt ended and the core decided.
+    Decision {
+        /// The number of the attempt that ended.
+        attempt: u32,
+        /// What the outcome was.
+        class: Class,
+        /// The rule that decided, if one did.
+        rule: Option<RuleId>,
+        /// What to do next.
+        decision: Decision,
+    },
+    /// The call ended without success.
+    GaveUp {
+        /// How many attempts were made; 0 where none was admitted.
+        attempts: u32,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+impl Event {
+    /// The event's stable word: `"attempt_started"`, `"decision"`, `"gave_up"`.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::AttemptStarted { .. } => "attempt_started",
+            Self::Decision { .. } => "decision",
+            Self::GaveUp { .. } => "gave_up",
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Waits that the server asks for: `Retry-After`, gRPC pushback and their kin.
+
+use core::time::Duration;
+
+use crate::jitter::scale;
+use crate::time::nanos;
+
+/// What a server asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// Come back after this time (`Retry-After`, `x-ratelimit-reset`, …). What the policy makes of it is its
+    /// [`HintPolicy`].
+    After(Duration),
+    /// Come back after exactly this time, and start the backoff afresh (gRPC's pushback, gRFC A6). It takes neither
+    /// jitter nor spread; the policy's `max` holds.
+    Pushback(Duration),
+    /// Do not come back (gRPC's negative pushback, `x-should-retry: false`).
+    Stop,
+}
+
+/// What a policy makes of hints.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HintPolicy {
+    pub(crate) mode: HintMode,
+    pub(crate) max: u64,
+    pub(crate) over_max: OverMax,
+    /// The spread as a fraction of 2³².
+    pub(crate) spread: u64,
+}
+
+/// How a hint and the schedule make one wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HintMode {
+    /// Never earlier than the server asked: the larger of schedule and hint.
+    Minimum,
+    /// The hint replaces the schedule.
+    Exact,
+    /// The hint, but between the scheduled wait `t` and `t` + this (AWS SDKs, 2026: 5 s). Takes no spread.
+    Clamp(Duration),
+    /// Hints are not looked at. [`Hint::Stop`] still stops.
+    Ignore,
+}
+
+/// What happens with a hint above the policy's maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OverMax {
+    /// The call ends at once with [`Reason::HintOverMax`](crate::Reason::HintOverMax): coming back earlier than
+    /// asked is of no use.
+    Abort,
+    /// The maximum is waited instead.
+    Clamp,
+    /// The scheduled wait is taken as if there were no hint.
+    Ignore,
+}
+
+impl HintPolicy {
+    /// Hints as a minimum, up to 60 s, longer ones end the call, spread over 10 % more than asked.
+    pub const DEFAULT: Self =
+        Self { mode: HintMode::Minimum, max: 60_000_000_000, over_max: OverMax::Abort, spread: ratio(0.1) };
+
+    /// The same in another mode. Default: [`HintMode::Minimum`].
+    #[must_use]
+    pub const fn mode(self, mode: HintMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// The longest hint that is obeyed. Default: 60 s.
+    #[must_use]
+    pub const fn max(self, max: Duration) -> Self {
+        Self { max: nanos(max), ..self }
+    }
+
+    /// What happens with longer ones. Default: [`OverMax::Abort`].
+    #[must_use]
+    pub const fn over_max(self, over_max: OverMax) -> Self {
+        Self { over_max, ..self }
+    }
+
+    /// How much later than asked a client may come back, as a fraction of the hint from 0 to 1, drawn anew each
+    /// time; never earlier. Default: 0.1. A thousand clients told "60 s" must not return together. What is below 0 or
+    /// not a number is 0, what is above 1 is 1; the policy file refuses both.
+    #[must_use]
+    pub const fn spread(self, fraction: f64) -> Self {
+        Self { spread: ratio(fraction), ..self }
+    }
+
+    /// The mode.
+    pub const fn mode_used(&self) -> HintMode {
+        self.mode
+    }
+
+    /// The longest hint that is obeyed.
+    pub const fn max_wait(&self) -> Duration {
+        Duration::from_nanos(self.max)
+    }
+
+    /// What happens with longer ones.
+    pub const fn over_max_used(&self) -> OverMax {
+        self.over_max
+    }
+
+    /// The spread as a fraction.
+    pub const fn spread_fraction(&self) -> f64 {
+        self.spread as f64 / (1u64 << 32) as f64
+    }
+
+    /// `asked`, spread one-sidedly.
+    pub(crate) fn spread_out(&self, asked: u64, entropy: u64) -> u64 {
+        let reach = (u128::from(asked) * u128::from(self.spread)) >> 32;
+        asked.saturating_add(scale(u64::try_from(reach).unwrap_or(u64::MAX), entropy))
+    }
+}
+
+impl Default for HintPolicy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// A fraction from 0 to 1 in units of 2⁻³²; NaN is 0.
+pub(crate) const fn ratio(fraction: f64) -> u64 {
+    let units = fraction * (1u64 << 32) as f64;
+    let whole = units as u64; // saturating, NaN is 0
+    if whole > 1 << 32 { 1 << 32 } else { whole }
+}

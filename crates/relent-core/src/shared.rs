@@ -1,0 +1,39 @@
+//! The place of what calls share: budgets, breakers, limiters.
+
+use crate::{Moment, Outcome, Reason, Start, Timestamp};
+
+/// What calls to one target share. The decision asks it at fixed places; each answer has a default that neither
+/// limits nor refuses.
+pub trait Shared {
+    /// Takes in an outcome, exactly once, before any stop.
+    #[inline]
+    fn settle(&mut self, _outcome: &Outcome, _now: Option<Timestamp>) {}
+
+    /// Admits an attempt, delays it, or ends the call. A refusal is not an attempt.
+    #[inline]
+    fn admit(&mut self, _moment: Moment) -> Start {
+        Start::Go
+    }
+
+    /// When the target will admit attempts again, if it does not now.
+    #[inline]
+    fn ready_at(&mut self, _now: Option<Timestamp>) -> Option<Timestamp> {
+        None
+    }
+
+    /// Takes a retry's cost from the budgets, or names the reason why not.
+    ///
+    /// # Errors
+    ///
+    /// The reason that the call ends with.
+    #[inline]
+    fn withdraw(&mut self, _outcome: &Outcome, _now: Option<Timestamp>) -> Result<(), Reason> {
+        Ok(())
+    }
+}
+
+/// No shared state: every call is alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Alone;
+
+impl Shared for Alone {}
