@@ -59,3 +59,16 @@ pub enum Repeat {
     /// What was sent cannot be sent again.
     BodyNotReplayable,
 }
+
+impl From<Class> for Outcome {
+    fn from(class: Class) -> Self {
+        Self::of(class)
+    }
+}
+
+/// Whether another try may help: [`Class::Transient`] if so, else [`Class::Permanent`].
+impl From<bool> for Outcome {
+    fn from(again: bool) -> Self {
+        Self::of(if again { Class::Transient } else { Class::Permanent })
+    }
+}

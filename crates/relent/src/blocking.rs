@@ -1,0 +1,164 @@
+//! The blocking twin: the same policies, the same words, one thread that waits.
+//!
+//! A blocking attempt cannot be interrupted: it is cooperative. An operation that can take a timeout should take
+//! [`Attempt::remaining`], and one in steps should ask [`Attempt::is_cancelled`] between them. `attempt_timeout` alone
+//! ends nothing here.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use relent_core::{Policy, Timestamp};
+
+use crate::drive::{Course, Ended, run};
+use crate::with::{Blocking, Judge, Notify, Options};
+use crate::{Attempt, ByFailure, Clock, Error, Failure, Quiet, Report, Token, With};
+
+/// Calls `operation` until it succeeds or `policy` says stop, waiting on this thread.
+///
+/// ```
+/// # fn get(_url: &str) -> std::io::Result<String> { Ok("hello".into()) }
+/// let policy = relent::Policy::default();
+/// let page = relent::blocking::retry(&policy, || get("http://localhost/"))?;
+/// # Ok::<(), relent::Error<std::io::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error`], with the reason, the number of attempts and the last error.
+#[inline]
+pub fn retry<R, E, Via>(
+    policy: &Policy,
+    mut operation: impl FnMut() -> Result<R, E>,
+) -> Result<R, Error<E, E::Kind>>
+where
+    E: Failure<Via>,
+{
+    if !policy.backoff().spread_of_first().is_zero() {
+        return rest(policy, None, operation, None);
+    }
+    let began = policy.needs_clock().then(|| SystemTimer.now());
+    match operation() {
+        Ok(value) => Ok(value),
+        Err(error) => rest(policy, began, operation, Some(error)),
+    }
+}
+
+/// What follows a first attempt that failed.
+#[cold]
+#[inline(never)]
+fn rest<R, E: Failure<Via>, Via>(
+    policy: &Policy,
+    began: Option<Timestamp>,
+    mut operation: impl FnMut() -> Result<R, E>,
+    failed: Option<E>,
+) -> Result<R, Error<E, E::Kind>> {
+    let course = match failed {
+        Some(_) => Course::begun(policy, Options::default(), ByFailure, Quiet, SystemTimer, began),
+        None => Course::new(policy, Options::default(), ByFailure, Quiet, SystemTimer),
+    };
+    let ended = failed.map(|error| Ended::Returned(Err(error)));
+    run::<R, E, _, _, _, Via>(course, move |_attempt| operation(), ended).result
+}
+
+/// Begins a blocking call with options, which ends in `retry`. See [`relent::with`](crate::with).
+pub fn with(policy: &Policy) -> With<'_, ByFailure, Quiet, Blocking<SystemTimer>> {
+    With {
+        policy,
+        options: Options::default(),
+        classify: ByFailure,
+        notify: Quiet,
+        timer: Blocking(SystemTimer),
+    }
+}
+
+impl<C, N, T: Timer> With<'_, C, N, Blocking<T>> {
+    /// Calls `operation` until it succeeds or the policy says stop, waiting on this thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`], with the reason, the number of attempts and the last error. A final `Ok` that
+    /// [`With::classify`] called a failure is returned as it is.
+    pub fn retry<R, E, Via>(
+        self,
+        operation: impl FnMut(Attempt<T>) -> Result<R, E>,
+    ) -> Result<R, Error<E, C::Kind>>
+    where
+        C: Judge<R, E, Via>,
+        N: Notify<E>,
+    {
+        run(self.course(), operation, None).result
+    }
+
+    /// The same with the call's history and the reason why it ended, beside an `Ok` too.
+    pub fn retry_report<R, E, Via>(
+        self,
+        operation: impl FnMut(Attempt<T>) -> Result<R, E>,
+    ) -> Report<R, E, C::Kind>
+    where
+        C: Judge<R, E, Via>,
+        N: Notify<E>,
+    {
+        run(self.course().remembering(), operation, None)
+    }
+}
+
+impl<'a, C, N, T: Timer> With<'a, C, N, Blocking<T>> {
+    fn course<R, E, Via>(self) -> Course<'a, R, E, C, N, T, Via>
+    where
+        C: Judge<R, E, Via>,
+        N: Notify<E>,
+    {
+        let Self { policy, options, classify, notify, timer } = self;
+        Course::new(policy, options, classify, notify, timer.0)
+    }
+}
+
+/// The clock and the sleep of a thread.
+pub trait Timer: Clock {
+    /// Waits, or returns early once `cancel` is cancelled.
+    fn sleep(&self, wait: Duration, cancel: Option<&Token>);
+}
+
+/// The system's monotonic clock and the thread's own sleep: the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemTimer;
+
+impl Clock for SystemTimer {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        static START: OnceLock<Instant> = OnceLock::new();
+        let now = Instant::now();
+        Timestamp::from_duration(now.saturating_duration_since(*START.get_or_init(|| now)))
+    }
+}
+
+impl Timer for SystemTimer {
+    fn sleep(&self, wait: Duration, cancel: Option<&Token>) {
+        if wait.is_zero() {
+            return;
+        }
+        warn_on_a_runtime();
+        match cancel {
+            Some(cancel) => {
+                cancel.wait_for(wait);
+            }
+            None => std::thread::sleep(wait),
+        }
+    }
+}
+
+/// A thread that waits runs no tasks. Said once, in debug builds.
+#[cfg(all(debug_assertions, feature = "tokio"))]
+fn warn_on_a_runtime() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if tokio::runtime::Handle::try_current().is_ok() && !SAID.swap(true, Ordering::Relaxed) {
+        eprintln!(
+            "relent: a blocking retry waits on a thread of a tokio runtime. Inside `spawn_blocking` that is fine; in \
+             async code it stops the other tasks of the thread: use `relent::retry` there. (Said once, in debug builds.)"
+        );
+    }
+}
+
+#[cfg(not(all(debug_assertions, feature = "tokio")))]
+fn warn_on_a_runtime() {}

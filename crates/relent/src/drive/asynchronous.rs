@@ -1,0 +1,107 @@
+//! The async loop, for any runtime.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use relent_core::{Decision, Start};
+
+use super::{Course, Ended, Guard};
+use crate::with::{Judge, Notify};
+use crate::{Attempt, Error, Report, Timer};
+
+/// What a call returns.
+pub(crate) async fn drive<R, E, C, N, T, Via, O, F>(
+    course: Course<'_, R, E, C, N, T, Via>,
+    operation: O,
+    ended: Option<Ended<R, E>>,
+) -> Result<R, Error<E, C::Kind>>
+where
+    C: Judge<R, E, Via>,
+    N: Notify<E>,
+    T: Timer,
+    O: FnMut(Attempt<T>) -> F,
+    F: Future<Output = Result<R, E>>,
+{
+    report(course, operation, ended).await.result
+}
+
+/// Attempts, asks and waits until the core says stop. `ended` is the first attempt's end, where it was already made.
+pub(crate) async fn report<R, E, C, N, T, Via, O, F>(
+    mut course: Course<'_, R, E, C, N, T, Via>,
+    mut operation: O,
+    mut ended: Option<Ended<R, E>>,
+) -> Report<R, E, C::Kind>
+where
+    C: Judge<R, E, Via>,
+    N: Notify<E>,
+    T: Timer,
+    O: FnMut(Attempt<T>) -> F,
+    F: Future<Output = Result<R, E>>,
+{
+    loop {
+        let mut next = match ended.take() {
+            None => course.start(),
+            Some(ended) => match course.decide(&ended) {
+                Decision::Retry { after, source } => {
+                    course.keep(ended);
+                    Start::Wait { after, source }
+                }
+                Decision::Stop { reason, after } => {
+                    if let Some(after) = after {
+                        wait(&course, after).await;
+                    }
+                    return course.finish(ended, reason);
+                }
+            },
+        };
+        // A limiter may delay an attempt more than once.
+        while let Start::Wait { after, .. } = next {
+            wait(&course, after).await;
+            next = course.admit();
+        }
+        if let Start::Stop { reason } = next {
+            return course.give_up(reason);
+        }
+        let attempt = course.attempt();
+        let guard = Guard::new(attempt.token.clone());
+        ended = Some(guarded(operation(attempt), guard).await);
+    }
+}
+
+/// Waits, or ends early because the caller cancelled the call.
+async fn wait<R, E, C, N, T: Timer, Via>(course: &Course<'_, R, E, C, N, T, Via>, after: Duration)
+where
+    C: Judge<R, E, Via>,
+    N: Notify<E>,
+{
+    if after.is_zero() {
+        return;
+    }
+    let mut sleep = pin!(course.timer.sleep(after));
+    let mut cancelled = course.cancel().map(crate::Token::cancelled);
+    std::future::poll_fn(|context| {
+        if let Some(cancelled) = &mut cancelled
+            && Pin::new(cancelled).poll(context).is_ready()
+        {
+            return Poll::Ready(());
+        }
+        sleep.as_mut().poll(context)
+    })
+    .await;
+}
+
+/// Runs an attempt until it is done or something ends it. Done comes first: a result that is there counts.
+async fn guarded<R, E, T: Timer>(
+    attempt: impl Future<Output = Result<R, E>>,
+    guard: Guard<T>,
+) -> Ended<R, E> {
+    let mut attempt = pin!(attempt);
+    let mut guard = pin!(guard);
+    std::future::poll_fn(|context| match attempt.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(Ended::Returned(result)),
+        Poll::Pending => guard.as_mut().poll(context).map(Ended::CutOff),
+    })
+    .await
+}

@@ -1,0 +1,291 @@
+//! A call on its way: what every driver does around the decision, except waiting.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use relent_core::{
+    Alone, Call, Class, Decision, Event as Happened, Moment, Outcome, Policy, Reason, Repeat, Start,
+    Timestamp,
+};
+
+use crate::attempt::Key;
+use crate::chance;
+use crate::with::{Judge, Notify, Options};
+use crate::{Attempt, AttemptToken, Cause, Clock, Error, Event, Report, Token, Tried};
+
+/// How an attempt ended.
+pub(crate) enum Ended<R, E> {
+    /// The operation returned.
+    Returned(Result<R, E>),
+    /// It was cut off.
+    CutOff(Cause),
+}
+
+/// A call on its way.
+pub(crate) struct Course<'a, R, E, C, N, T, Via> {
+    policy: &'a Policy,
+    options: Options<'a>,
+    judge: C,
+    notify: N,
+    pub(crate) timer: T,
+    call: Call,
+    /// When the attempt that runs, or ran last, began.
+    attempt_began: Option<Timestamp>,
+    /// What the last attempt ended as.
+    outcome: Option<Outcome>,
+    /// The last error that an attempt returned. Kept through the wait: an attempt that is refused or cancelled must
+    /// still return it.
+    last: Option<E>,
+    key: Option<Key>,
+    /// Whether an attempt has read the key, where that decides about retries.
+    key_read: Option<Arc<AtomicBool>>,
+    history: Option<Vec<Tried>>,
+    result: PhantomData<fn(R, Via)>,
+}
+
+impl<'a, R, E, C, N, T, Via> Course<'a, R, E, C, N, T, Via>
+where
+    C: Judge<R, E, Via>,
+    N: Notify<E>,
+    T: Clock,
+{
+    pub(crate) fn new(policy: &'a Policy, options: Options<'a>, judge: C, notify: N, timer: T) -> Self {
+        let now = policy.needs_clock().then(|| timer.now());
+        Self::begun(policy, options, judge, notify, timer, now)
+    }
+
+    /// A call that began a moment ago, with an attempt that has just ended.
+    pub(crate) fn begun(
+        policy: &'a Policy,
+        options: Options<'a>,
+        judge: C,
+        notify: N,
+        timer: T,
+        now: Option<Timestamp>,
+    ) -> Self {
+        Self {
+            policy,
+            options,
+            judge,
+            notify,
+            timer,
+            call: Call::new(now),
+            attempt_began: now,
+            outcome: None,
+            last: None,
+            key: None,
+            key_read: None,
+            history: None,
+            result: PhantomData,
+        }
+    }
+
+    /// The same, keeping a history for a report.
+    pub(crate) fn remembering(self) -> Self {
+        Self { history: Some(Vec::new()), ..self }
+    }
+
+    /// What ends the waits.
+    pub(crate) fn cancel(&self) -> Option<&Token> {
+        self.options.cancel.as_ref()
+    }
+
+    /// Whether the first attempt may begin.
+    pub(crate) fn start(&mut self) -> Start {
+        if self.is_cancelled() {
+            return Start::Stop { reason: Reason::Cancelled };
+        }
+        let spread = self.policy.backoff().spread_of_first() > Duration::ZERO;
+        let entropy = if spread { chance::draw(self.policy, 0) } else { 0 };
+        self.call.start(self.policy, &mut Alone, Moment { now: self.call.began(), entropy })
+    }
+
+    /// Whether the attempt after a wait may begin.
+    pub(crate) fn admit(&mut self) -> Start {
+        if self.is_cancelled() {
+            return Start::Stop { reason: Reason::Cancelled };
+        }
+        self.attempt_began = self.now();
+        self.call.admit(self.policy, &mut Alone, Moment { now: self.attempt_began, entropy: 0 })
+    }
+
+    /// The attempt that begins now.
+    pub(crate) fn attempt(&mut self) -> Attempt<T> {
+        let number = self.call.attempts().saturating_add(1);
+        self.tell(Happened::AttemptStarted { attempt: number }, None, self.attempt_began);
+        Attempt {
+            number,
+            max: self.policy.max_attempts(),
+            last: self.outcome.map(|outcome| (outcome.class, outcome.hint)),
+            token: self.attempt_token(),
+            key: self.key(),
+            targets: self.options.targets.clone(),
+        }
+    }
+
+    /// What ends the attempt that runs.
+    pub(crate) fn attempt_token(&self) -> AttemptToken<T> {
+        let timeout = self.policy.attempt_timeout().zip(self.attempt_began);
+        AttemptToken {
+            caller: self.options.cancel.clone(),
+            deadline: self.call.ends(self.policy),
+            timeout: timeout.map(|(timeout, began)| began.plus(timeout)),
+            timer: self.timer.clone(),
+        }
+    }
+
+    /// Whether `result` is a success that needs no more than to be returned; it is settled then.
+    #[inline]
+    pub(crate) fn succeeds_quietly(&mut self, result: &Result<R, E>) -> bool {
+        let plain = C::OK_IS_SUCCESS && !N::LISTENS && self.history.is_none() && result.is_ok();
+        if plain {
+            self.call.succeed(&mut Alone, None);
+        }
+        plain
+    }
+
+    /// Asks the core what to do after an attempt.
+    pub(crate) fn decide(&mut self, ended: &Ended<R, E>) -> Decision {
+        let judged = match ended {
+            Ended::Returned(result) => self.judge.judge(result),
+            Ended::CutOff(Cause::Cancelled) => Outcome::of(Class::Cancelled),
+            Ended::CutOff(Cause::Deadline | Cause::AttemptTimeout) => Outcome::of(Class::Timeout),
+        };
+        let outcome = Outcome { repeat: judged.repeat.max(self.repeat()), ..judged };
+        self.outcome = Some(outcome);
+        let now = self.now();
+        let attempt = self.call.attempts().saturating_add(1);
+        let entropy = if outcome.class == Class::Success { 0 } else { chance::draw(self.policy, attempt) };
+        let decision = self.call.decide(self.policy, &mut Alone, outcome, Moment { now, entropy });
+        self.remember(attempt, outcome.class, decision, now);
+        let rule = self.policy.rule_for(&outcome).filter(|_| outcome.class.is_failure());
+        let error = match ended {
+            Ended::Returned(Err(error)) => Some(error),
+            _ => None,
+        };
+        self.tell(Happened::Decision { attempt, class: outcome.class, rule, decision }, error, now);
+        decision
+    }
+
+    /// Keeps the error of an attempt that will be followed by another. A retryable `Ok` is dropped now, before the
+    /// wait: it may hold a connection.
+    pub(crate) fn keep(&mut self, ended: Ended<R, E>) {
+        if let Ended::Returned(Err(error)) = ended {
+            self.last = Some(error);
+        }
+    }
+
+    /// The end of a call whose last attempt ended like this.
+    pub(crate) fn finish(mut self, ended: Ended<R, E>, reason: Reason) -> Report<R, E, C::Kind> {
+        match ended {
+            Ended::Returned(Ok(value)) => {
+                if reason != Reason::Succeeded {
+                    self.tell_gave_up(reason);
+                }
+                self.report(reason, Ok(value))
+            }
+            Ended::Returned(Err(error)) => {
+                self.last = Some(error);
+                self.give_up(reason)
+            }
+            Ended::CutOff(_) => self.give_up(reason),
+        }
+    }
+
+    /// The end of a call that waited, or was refused.
+    pub(crate) fn give_up(mut self, reason: Reason) -> Report<R, E, C::Kind> {
+        self.tell_gave_up(reason);
+        let class = self.outcome.map(|outcome| outcome.class);
+        let error = Error::new(reason, self.call.attempts(), class, self.last.take());
+        self.report(reason, Err(error))
+    }
+
+    fn report(self, reason: Reason, result: Result<R, Error<E, C::Kind>>) -> Report<R, E, C::Kind> {
+        Report {
+            result,
+            reason,
+            attempts: self.call.attempts(),
+            elapsed: self.since_start(self.now()),
+            history: self.history.unwrap_or_default(),
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel().is_some_and(Token::is_cancelled)
+    }
+
+    /// The time, where the policy needs it.
+    fn now(&self) -> Option<Timestamp> {
+        self.policy.needs_clock().then(|| self.timer.now())
+    }
+
+    fn since_start(&self, now: Option<Timestamp>) -> Option<Duration> {
+        Some(now?.since(self.call.began()?))
+    }
+
+    /// What is known about repeating the call.
+    fn repeat(&self) -> Repeat {
+        let key_read = || self.key_read.as_ref().is_some_and(|read| read.load(Ordering::Relaxed));
+        let idempotent = self.options.idempotent.unwrap_or_else(|| {
+            !self.policy.requires_idempotency() || self.options.key.is_some() || key_read()
+        });
+        if idempotent { Repeat::Safe } else { Repeat::NotIdempotent }
+    }
+
+    fn key(&mut self) -> Key {
+        if let Some(key) = self.key.as_ref().or(self.options.key.as_ref()) {
+            return key.clone();
+        }
+        let mut key = Key::of_new_call();
+        if self.policy.requires_idempotency() {
+            let read;
+            (key, read) = key.watched();
+            self.key_read = Some(read);
+        }
+        self.key = Some(key.clone());
+        key
+    }
+
+    fn remember(&mut self, attempt: u32, class: Class, decision: Decision, now: Option<Timestamp>) {
+        let ended = self.since_start(now);
+        let wait = match decision {
+            Decision::Retry { after, source } => Some((after, source)),
+            Decision::Stop { .. } => None,
+        };
+        if let Some(history) = &mut self.history {
+            history.push(Tried { attempt, class, wait, ended });
+        }
+    }
+
+    fn tell_gave_up(&mut self, reason: Reason) {
+        if N::LISTENS {
+            let now = self.now();
+            self.tell(Happened::GaveUp { attempts: self.call.attempts(), reason }, None, now);
+        }
+    }
+
+    /// The one place that sends events.
+    fn tell(&mut self, happened: Happened, error: Option<&E>, now: Option<Timestamp>) {
+        if !N::LISTENS {
+            return;
+        }
+        let attempt = match happened {
+            Happened::AttemptStarted { attempt } | Happened::Decision { attempt, .. } => attempt,
+            _ => self.call.attempts().max(1),
+        };
+        let event = Event {
+            happened,
+            name: self.options.name,
+            target: self.options.targets.of_attempt(attempt),
+            priority: self.options.priority,
+            max_attempts: self.policy.max_attempts(),
+            error: error.or(self.last.as_ref()),
+            elapsed: self.since_start(now),
+            remaining: now.and_then(|now| self.call.remaining(self.policy, now)),
+            context: self.options.context,
+        };
+        self.notify.notify(&event);
+    }
+}

@@ -1,0 +1,16 @@
+//! The drivers: loops of a dozen lines around the decision, and what they share.
+//!
+//! A driver makes attempts, asks, and waits. Whether, when and why to try again is decided in `relent-core`; what the
+//! loops have in common apart from that (events, the last error, keys, history) is the [`Course`].
+
+mod asynchronous;
+mod course;
+mod first;
+mod guard;
+mod threaded;
+
+pub(crate) use asynchronous::{drive, report};
+pub(crate) use course::{Course, Ended};
+pub(crate) use first::{Begun, Drive};
+pub(crate) use guard::Guard;
+pub(crate) use threaded::run;

@@ -1,0 +1,208 @@
+//! What a hook is told: the core's event, with names and the last error beside it.
+
+use std::any::Any;
+use std::fmt;
+use std::time::Duration;
+
+use relent_core::{Class, Decision, Event as Happened, Reason, Source};
+
+/// Something that happened in a call. All events are sent from one place, and [`Record`] is their one schema.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Event<'a, E> {
+    /// What happened, in numbers.
+    pub happened: Happened,
+    /// The call's name, if it was given one.
+    pub name: Option<&'a str>,
+    /// The endpoint of the attempt, if one was named.
+    pub target: Option<&'a str>,
+    /// The call's priority, if it was given one.
+    pub priority: Option<u8>,
+    /// How many attempts there may be; none: unlimited.
+    pub max_attempts: Option<u32>,
+    /// The last error that an attempt returned.
+    pub error: Option<&'a E>,
+    /// Since the start of the call, where the policy needs a clock anyway.
+    pub elapsed: Option<Duration>,
+    /// What is left of the deadline, where there is one.
+    pub remaining: Option<Duration>,
+    pub(crate) context: Option<&'a (dyn Any + Send + Sync)>,
+}
+
+impl<E> Event<'_, E> {
+    /// The event's stable word: `"attempt_started"`, `"decision"`, `"gave_up"`.
+    pub fn kind(&self) -> &'static str {
+        self.happened.as_str()
+    }
+
+    /// The number of the attempt; for `gave_up`, how many were made.
+    pub fn attempt(&self) -> u32 {
+        match self.happened {
+            Happened::AttemptStarted { attempt } | Happened::Decision { attempt, .. } => attempt,
+            Happened::GaveUp { attempts, .. } => attempts,
+            _ => 0,
+        }
+    }
+
+    /// What the attempt ended as, in a decision.
+    pub fn class(&self) -> Option<Class> {
+        match self.happened {
+            Happened::Decision { class, .. } => Some(class),
+            _ => None,
+        }
+    }
+
+    /// The wait before the next attempt and where it comes from, where there will be one.
+    pub fn wait(&self) -> Option<(Duration, Source)> {
+        match self.happened {
+            Happened::Decision { decision: Decision::Retry { after, source }, .. } => Some((after, source)),
+            _ => None,
+        }
+    }
+
+    /// Why the call ends, where it does.
+    pub fn reason(&self) -> Option<Reason> {
+        match self.happened {
+            Happened::Decision { decision: Decision::Stop { reason, .. }, .. }
+            | Happened::GaveUp { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// The context that the caller gave with [`With::context`](crate::With::context), if it is a `C`.
+    pub fn context<C: 'static>(&self) -> Option<&C> {
+        self.context?.downcast_ref()
+    }
+}
+
+impl<E: fmt::Display> Event<'_, E> {
+    /// The error as text, with the secrets of its URLs cut.
+    pub fn error_text(&self) -> Option<String> {
+        self.error.map(|error| crate::redact(&error.to_string()).into_owned())
+    }
+
+    /// The event as a record of the events schema.
+    pub fn record(&self) -> Record {
+        let (rule, wait) = match self.happened {
+            Happened::Decision { rule, .. } => (rule.map(|rule| rule.0), self.wait()),
+            _ => (None, None),
+        };
+        Record {
+            v: 1,
+            event: self.kind(),
+            name: self.name.map(Into::into),
+            target: self.target.map(Into::into),
+            priority: self.priority,
+            attempt: self.attempt(),
+            max_attempts: self.max_attempts,
+            class: self.class().map(Class::as_str),
+            rule,
+            error: self.error_text(),
+            wait_ms: wait.map(|(wait, _)| millis(wait)),
+            source: wait.map(|(_, source)| source.as_str()),
+            reason: self.reason().map(Reason::as_str),
+            elapsed_ms: self.elapsed.map(millis),
+            remaining_ms: self.remaining.map(millis),
+        }
+    }
+}
+
+/// One line, for a log: `charge to host:443: attempt 2 of 4 failed (throttled: slow down), next in 350ms (hint)`.
+impl<E: fmt::Display> fmt::Display for Event<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.name, self.target) {
+            (Some(name), Some(target)) => write!(f, "{name} to {target}: ")?,
+            (Some(only), None) | (None, Some(only)) => write!(f, "{only}: ")?,
+            (None, None) => {}
+        }
+        let attempt = self.attempt();
+        match self.happened {
+            Happened::GaveUp { reason, .. } => {
+                let plural = if attempt == 1 { "" } else { "s" };
+                write!(f, "gave up after {attempt} attempt{plural}: {reason}")?;
+                return self.write_error(f, "; ", "");
+            }
+            _ => write!(f, "attempt {attempt}")?,
+        }
+        if let Some(max) = self.max_attempts {
+            write!(f, " of {max}")?;
+        }
+        match self.class() {
+            None => f.write_str(" started"),
+            Some(Class::Success) => f.write_str(" succeeded"),
+            Some(class) => {
+                write!(f, " failed ({class}")?;
+                self.write_error(f, ": ", "")?;
+                f.write_str(")")
+            }
+        }?;
+        match self.wait() {
+            Some((wait, source)) => write!(f, ", next in {wait:.0?} ({source})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<E: fmt::Display> Event<'_, E> {
+    fn write_error(&self, f: &mut fmt::Formatter<'_>, before: &str, after: &str) -> fmt::Result {
+        match self.error_text() {
+            Some(error) => write!(f, "{before}{error}{after}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An event as the events schema has it, version 1: one JSON object a line with the feature `serde`. Absent fields are
+/// left out.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Record {
+    /// The schema's version.
+    pub v: u32,
+    /// What happened: `attempt_started`, `decision`, `gave_up`.
+    pub event: &'static str,
+    /// The call's name.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub name: Option<String>,
+    /// The endpoint.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub target: Option<String>,
+    /// The call's priority.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub priority: Option<u8>,
+    /// The attempt's number from 1; in `gave_up` how many were made.
+    pub attempt: u32,
+    /// The limit; absent: unlimited.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub max_attempts: Option<u32>,
+    /// The outcome's class.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub class: Option<&'static str>,
+    /// The number of the policy's rule that the outcome met, from 0.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub rule: Option<u8>,
+    /// The last error's text, secrets cut.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub error: Option<String>,
+    /// The wait before the next attempt, in milliseconds.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub wait_ms: Option<f64>,
+    /// Where the wait comes from.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub source: Option<&'static str>,
+    /// Why the call ends.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub reason: Option<&'static str>,
+    /// Milliseconds since the start of the call.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub elapsed_ms: Option<f64>,
+    /// Milliseconds left of the deadline.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub remaining_ms: Option<f64>,
+}
+
+/// Milliseconds, to the microsecond.
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}

@@ -1,0 +1,257 @@
+//! Options first, the verb last.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use relent_core::{Outcome, Policy};
+
+use crate::attempt::Key;
+use crate::{Event, Failure, Targets, Token};
+
+/// A call's options, begun by [`relent::with`](crate::with) or [`blocking::with`](crate::blocking::with) and ended by
+/// `retry`.
+///
+/// The type parameters say how outcomes are classified, who is notified, and who sleeps; they follow from the calls
+/// below and need not be written down.
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens until `retry` is called"]
+pub struct With<'a, C, N, T> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) options: Options<'a>,
+    pub(crate) classify: C,
+    pub(crate) notify: N,
+    pub(crate) timer: T,
+}
+
+/// What a call may be told that is not part of its policy.
+#[derive(Clone, Default)]
+pub(crate) struct Options<'a> {
+    pub(crate) name: Option<&'a str>,
+    pub(crate) targets: Targets,
+    pub(crate) priority: Option<u8>,
+    pub(crate) context: Option<&'a (dyn Any + Send + Sync)>,
+    pub(crate) cancel: Option<Token>,
+    pub(crate) key: Option<Key>,
+    pub(crate) idempotent: Option<bool>,
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("name", &self.name)
+            .field("targets", &self.targets)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, C, N, T> With<'a, C, N, T> {
+    /// Says which errors are worth another try: the closure returns true for those that are, or a
+    /// [`Class`](crate::Class), or a whole [`Outcome`]. Every `Ok` is a success. No bounds on the error.
+    pub fn when<E, O, F>(self, again: F) -> With<'a, WhenError<F, E, O>, N, T>
+    where
+        F: FnMut(&E) -> O,
+        O: Into<Outcome>,
+    {
+        self.judged_by(WhenError(again, PhantomData))
+    }
+
+    /// Classifies whole results: for an `Ok` that is a failure all the same, such as a response with status 503. A
+    /// final `Ok` comes back as it is, whatever its class.
+    pub fn classify<R, E, O, F>(self, class: F) -> With<'a, WhenResult<F, R, E, O>, N, T>
+    where
+        F: FnMut(&Result<R, E>) -> O,
+        O: Into<Outcome>,
+    {
+        self.judged_by(WhenResult(class, PhantomData))
+    }
+
+    /// Calls `hook` with each event. Hooks see; they do not decide.
+    pub fn notify<E, F>(self, hook: F) -> With<'a, C, Hook<F, E>, T>
+    where
+        F: FnMut(&Event<'_, E>),
+    {
+        let Self { policy, options, classify, timer, .. } = self;
+        With { policy, options, classify, notify: Hook(hook, PhantomData), timer }
+    }
+
+    /// Ends the call when `token` is cancelled: in an attempt or in a wait, at once, and without another try.
+    pub fn cancel_on(mut self, token: &Token) -> Self {
+        self.options.cancel = Some(token.clone());
+        self
+    }
+
+    /// The call's name, for events.
+    pub fn name(mut self, name: &'a str) -> Self {
+        self.options.name = Some(name);
+        self
+    }
+
+    /// The endpoint that the call goes to, or several in order of preference. See [`Targets`].
+    pub fn target(mut self, targets: impl Into<Targets>) -> Self {
+        self.options.targets = targets.into();
+        self
+    }
+
+    /// The call's priority, for events and shared state; what the numbers mean is the caller's to say.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.options.priority = Some(priority);
+        self
+    }
+
+    /// Anything that the hook should find in its events. See [`Event::context`].
+    pub fn context(mut self, context: &'a (dyn Any + Send + Sync)) -> Self {
+        self.options.context = Some(context);
+        self
+    }
+
+    /// The call's idempotency key, where the caller has one of its own. The call then counts as idempotent. Default: a
+    /// UUID, drawn when an attempt first reads it.
+    pub fn idempotency_key(mut self, key: impl Into<Arc<str>>) -> Self {
+        self.options.key = Some(Key::given(key.into()));
+        self
+    }
+
+    /// Whether doing the thing twice does no harm. Where it may, only what was certainly not sent is tried again.
+    /// Default: true, unless the policy requires idempotency; then a call counts as idempotent once an attempt has
+    /// read its key.
+    pub fn idempotent(mut self, idempotent: bool) -> Self {
+        self.options.idempotent = Some(idempotent);
+        self
+    }
+
+    /// Another timer: for another runtime, or for tests.
+    pub fn timer<U>(self, timer: U) -> With<'a, C, N, <T as Colour>::Of<U>>
+    where
+        T: Colour,
+    {
+        let Self { policy, options, classify, notify, timer: old } = self;
+        With { policy, options, classify, notify, timer: old.replaced(timer) }
+    }
+
+    fn judged_by<D>(self, classify: D) -> With<'a, D, N, T> {
+        let Self { policy, options, notify, timer, .. } = self;
+        With { policy, options, classify, notify, timer }
+    }
+}
+
+/// Blocking or async: the same options lead to either, but one call is only one of them.
+pub trait Colour {
+    /// The same colour around another timer.
+    type Of<U>;
+
+    /// Puts another timer in.
+    fn replaced<U>(self, timer: U) -> Self::Of<U>;
+}
+
+/// The options of an async call.
+#[derive(Clone, Copy, Debug)]
+pub struct Async<T>(pub(crate) T);
+
+/// The options of a blocking call.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocking<T>(pub(crate) T);
+
+impl<T> Colour for Async<T> {
+    type Of<U> = Async<U>;
+
+    fn replaced<U>(self, timer: U) -> Async<U> {
+        Async(timer)
+    }
+}
+
+impl<T> Colour for Blocking<T> {
+    type Of<U> = Blocking<U>;
+
+    fn replaced<U>(self, timer: U) -> Blocking<U> {
+        Blocking(timer)
+    }
+}
+
+/// Judges the result of an attempt. `Via` is that of [`Failure`] where the error judges itself.
+pub trait Judge<R, E, Via> {
+    /// How relent's own error holds the call's.
+    type Kind;
+
+    /// Whether an `Ok` is always a success, so that the driver need not ask.
+    const OK_IS_SUCCESS: bool;
+
+    /// The result's outcome.
+    fn judge(&mut self, result: &Result<R, E>) -> Outcome;
+}
+
+/// Errors judge themselves: the default.
+#[derive(Clone, Copy, Debug)]
+pub struct ByFailure;
+
+impl<R, E: Failure<Via>, Via> Judge<R, E, Via> for ByFailure {
+    type Kind = E::Kind;
+    const OK_IS_SUCCESS: bool = true;
+
+    fn judge(&mut self, result: &Result<R, E>) -> Outcome {
+        match result {
+            Ok(_) => relent_core::Class::Success.into(),
+            Err(error) => error.outcome(),
+        }
+    }
+}
+
+/// Errors are judged by a closure.
+#[derive(Clone, Copy, Debug)]
+pub struct WhenError<F, E, O>(F, PhantomData<fn(&E) -> O>);
+
+impl<R, E, O: Into<Outcome>, F: FnMut(&E) -> O> Judge<R, E, ()> for WhenError<F, E, O> {
+    type Kind = crate::Typed;
+    const OK_IS_SUCCESS: bool = true;
+
+    fn judge(&mut self, result: &Result<R, E>) -> Outcome {
+        match result {
+            Ok(_) => relent_core::Class::Success.into(),
+            Err(error) => (self.0)(error).into(),
+        }
+    }
+}
+
+/// Whole results are judged by a closure.
+#[derive(Clone, Copy, Debug)]
+pub struct WhenResult<F, R, E, O>(F, PhantomData<fn(&Result<R, E>) -> O>);
+
+impl<R, E, O: Into<Outcome>, F: FnMut(&Result<R, E>) -> O> Judge<R, E, ()> for WhenResult<F, R, E, O> {
+    type Kind = crate::Typed;
+    const OK_IS_SUCCESS: bool = false;
+
+    fn judge(&mut self, result: &Result<R, E>) -> Outcome {
+        (self.0)(result).into()
+    }
+}
+
+/// Is told of events.
+pub trait Notify<E> {
+    /// Whether anybody listens at all.
+    const LISTENS: bool;
+
+    /// Takes an event.
+    fn notify(&mut self, event: &Event<'_, E>);
+}
+
+/// Nobody is told: the default.
+#[derive(Clone, Copy, Debug)]
+pub struct Quiet;
+
+impl<E> Notify<E> for Quiet {
+    const LISTENS: bool = false;
+
+    fn notify(&mut self, _event: &Event<'_, E>) {}
+}
+
+/// A closure is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Hook<F, E>(F, PhantomData<fn(&E)>);
+
+impl<E, F: FnMut(&Event<'_, E>)> Notify<E> for Hook<F, E> {
+    const LISTENS: bool = true;
+
+    fn notify(&mut self, event: &Event<'_, E>) {
+        (self.0)(event);
+    }
+}
