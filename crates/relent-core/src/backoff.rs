@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::entropy::Dice;
+use crate::hint::{fraction_of, ratio};
 use crate::jitter::{scale, unit};
 use crate::schedule::slots;
 use crate::time::nanos;
@@ -333,7 +334,7 @@ fn v2_before(level: u32, u: f64) -> f64 {
 }
 
 fn proportional(centre: u64, factor: f64) -> (u64, u64) {
-    let reach = ((u128::from(centre) * u128::from(crate::hint::ratio(factor))) >> 32) as u64; // factor ≤ 1: it fits
+    let reach = fraction_of(centre, ratio(factor));
     (centre.saturating_sub(reach), centre.saturating_add(reach))
 }
 

@@ -24,7 +24,7 @@ pub struct HintPolicy {
     pub(crate) mode: HintMode,
     pub(crate) max: u64,
     pub(crate) over_max: OverMax,
-    /// The spread as a fraction of 2³².
+    /// The spread in units of 2⁻⁶³.
     pub(crate) spread: u64,
 }
 
@@ -101,13 +101,12 @@ impl HintPolicy {
 
     /// The spread as a fraction.
     pub const fn spread_fraction(&self) -> f64 {
-        self.spread as f64 / (1u64 << 32) as f64
+        self.spread as f64 / (1u64 << 63) as f64
     }
 
     /// `asked`, spread one-sidedly.
     pub(crate) fn spread_out(&self, asked: u64, entropy: u64) -> u64 {
-        let reach = (u128::from(asked) * u128::from(self.spread)) >> 32;
-        asked.saturating_add(scale(u64::try_from(reach).unwrap_or(u64::MAX), entropy))
+        asked.saturating_add(scale(fraction_of(asked, self.spread), entropy))
     }
 }
 
@@ -117,9 +116,14 @@ impl Default for HintPolicy {
     }
 }
 
-/// A fraction from 0 to 1 in units of 2⁻³²; NaN is 0.
+/// A fraction from 0 to 1 in units of 2⁻⁶³: every float from 2⁻¹¹ up is held exactly. NaN is 0.
 pub(crate) const fn ratio(fraction: f64) -> u64 {
-    let units = fraction * (1u64 << 32) as f64;
+    let units = fraction * (1u64 << 63) as f64;
     let whole = units as u64; // saturating, NaN is 0
-    if whole > 1 << 32 { 1 << 32 } else { whole }
+    if whole > 1 << 63 { 1 << 63 } else { whole }
+}
+
+/// `ratio × nanos`, to the nearest nanosecond; at most `nanos`.
+pub(crate) const fn fraction_of(nanos: u64, ratio: u64) -> u64 {
+    ((nanos as u128 * ratio as u128 + (1 << 62)) >> 63) as u64
 }

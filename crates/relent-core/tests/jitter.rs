@@ -1,0 +1,34 @@
+//! Jitter: where the draws lie, how they spread, and that the cap holds without making a herd.
+
+use std::time::Duration;
+
+use relent_core::{Backoff, HintPolicy, Jitter, Memory, Schedule};
+
+/// The range of wait `n` of a fresh call, in nanoseconds.
+fn range(backoff: &Backoff, n: u32) -> (u128, u128) {
+    let range = backoff.range(n, Duration::ZERO, Memory::default());
+    (range.lowest.as_nanos(), range.highest.as_nanos())
+}
+
+#[test]
+fn fractions_are_right_to_the_nanosecond() {
+    for (factor, seconds, reach) in [
+        (0.2, 1, 200_000_000),
+        (0.3, 7, 2_100_000_000),
+        (0.1, 86_400, 8_640_000_000_000),
+        (1.0, 3, 3_000_000_000),
+    ] {
+        let wait = Duration::from_secs(seconds);
+        let backoff = Backoff::new(Schedule::Constant { initial: wait })
+            .uncapped()
+            .jitter(Jitter::Proportional { factor });
+        let centre = wait.as_nanos();
+        assert_eq!(range(&backoff, 1), (centre - reach, centre + reach), "{factor} of {seconds} s");
+    }
+    for fraction in [0.0, 0.001, 0.1, 0.25, 1.0 / 3.0, 0.7, 1.0] {
+        assert_eq!(HintPolicy::DEFAULT.spread(fraction).spread_fraction(), fraction);
+    }
+    assert_eq!(HintPolicy::DEFAULT.spread(f64::NAN).spread_fraction(), 0.0);
+    assert_eq!(HintPolicy::DEFAULT.spread(-1.0).spread_fraction(), 0.0);
+    assert_eq!(HintPolicy::DEFAULT.spread(f64::INFINITY).spread_fraction(), 1.0);
+}
