@@ -52,12 +52,13 @@ pub enum Bound {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory(pub(crate) u64);
 
-/// The bounds of one wait: drawn from `[lowest, highest)`, or exactly `lowest` where both are equal.
+/// The bounds of one wait, or the wait itself where both are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The lowest wait.
     pub lowest: Duration,
-    /// What the wait stays below.
+    /// What the wait never passes. It is met only by slots (`csma`), by clamped draws ([`Bound::Sample`]) and by
+    /// rounding (`decorrelated_v2`); everything else stays below it.
     pub highest: Duration,
 }
 
@@ -197,7 +198,10 @@ impl Backoff {
                 let most = slots(self.steps(n), *max_exponent) - 1;
                 self.bounded(0, nanos(*slot).saturating_mul(most))
             }
-            _ => self.bounds(self.steps(n), nanos(elapsed), memory),
+            _ => {
+                let (lowest, highest) = self.bounds(self.steps(n), nanos(elapsed), memory);
+                (self.clamped(lowest), self.clamped(highest))
+            }
         };
         Range { lowest: Duration::from_nanos(lowest), highest: Duration::from_nanos(highest) }
     }
@@ -224,10 +228,7 @@ impl Backoff {
         }
         let (lowest, highest) = self.bounds(n, elapsed, *memory);
         let drawn = lowest + scale(highest - lowest, entropy);
-        let wait = match self.bound {
-            Bound::Sample => drawn.min(self.cap),
-            Bound::Range | Bound::Loose => drawn,
-        };
+        let wait = self.clamped(drawn);
         self.remember(memory, elapsed, wait);
         wait
     }
@@ -262,6 +263,14 @@ impl Backoff {
         match self.bound {
             Bound::Range => self.bounded(lowest, highest),
             Bound::Sample | Bound::Loose => (lowest.max(self.floor), highest.max(self.floor)),
+        }
+    }
+
+    /// A draw, clamped to the cap where that is asked for.
+    fn clamped(&self, drawn: u64) -> u64 {
+        match self.bound {
+            Bound::Sample => drawn.min(self.cap),
+            Bound::Range | Bound::Loose => drawn,
         }
     }
 

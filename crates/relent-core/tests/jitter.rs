@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relent_core::{Backoff, HintPolicy, Jitter, Memory, Schedule};
+use relent_core::{Backoff, Bound, HintPolicy, Jitter, Memory, Schedule};
 
 /// The range of wait `n` of a fresh call, in nanoseconds.
 fn range(backoff: &Backoff, n: u32) -> (u128, u128) {
@@ -31,4 +31,21 @@ fn fractions_are_right_to_the_nanosecond() {
     assert_eq!(HintPolicy::DEFAULT.spread(f64::NAN).spread_fraction(), 0.0);
     assert_eq!(HintPolicy::DEFAULT.spread(-1.0).spread_fraction(), 0.0);
     assert_eq!(HintPolicy::DEFAULT.spread(f64::INFINITY).spread_fraction(), 1.0);
+}
+
+#[test]
+fn the_range_of_a_clamped_draw_ends_at_the_cap() {
+    for jitter in [
+        Jitter::Proportional { factor: 0.5 },
+        Jitter::Additive { max: Duration::from_secs(5) },
+        Jitter::Decorrelated,
+        Jitter::DecorrelatedV2,
+    ] {
+        let cap = Duration::from_secs(2);
+        let backoff = Backoff::new(Schedule::exponential(Duration::from_secs(1)))
+            .cap(cap)
+            .jitter(jitter)
+            .bound(Bound::Sample);
+        assert_eq!(range(&backoff, 2).1, cap.as_nanos(), "{jitter:?}");
+    }
 }
