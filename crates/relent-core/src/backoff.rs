@@ -195,8 +195,8 @@ impl Backoff {
                 (at(0), at(u64::MAX))
             }
             (Schedule::Csma { slot, max_exponent }, _) => {
-                let most = slots(self.steps(n), *max_exponent) - 1;
-                self.bounded(0, nanos(*slot).saturating_mul(most))
+                let (fewest, most) = self.slots(self.steps(n), nanos(*slot), *max_exponent);
+                self.bounded(nanos(*slot).saturating_mul(fewest), nanos(*slot).saturating_mul(most))
             }
             _ => {
                 let (lowest, highest) = self.bounds(self.steps(n), nanos(elapsed), memory);
@@ -223,7 +223,8 @@ impl Backoff {
             return wait;
         }
         if let Schedule::Csma { slot, max_exponent } = self.schedule {
-            let drawn = scale(slots(n, max_exponent), entropy);
+            let (fewest, most) = self.slots(n, nanos(slot), max_exponent);
+            let drawn = fewest + scale((most - fewest).saturating_add(1), entropy);
             return self.bounded(nanos(slot).saturating_mul(drawn), 0).0;
         }
         let (lowest, highest) = self.bounds(n, elapsed, *memory);
@@ -278,6 +279,19 @@ impl Backoff {
         // The floor is at most the cap: a policy with another one cannot be built.
         let cut = |wait: u64| wait.min(self.cap).max(self.floor);
         (cut(lowest), cut(highest).max(cut(lowest)))
+    }
+
+    /// The fewest and the most slots that wait `n` may take: those between floor and cap, unless the draw is to be
+    /// clamped.
+    fn slots(&self, n: u32, slot: u64, max_exponent: u32) -> (u64, u64) {
+        let most = slots(n, max_exponent) - 1;
+        match (self.bound, self.cap.checked_div(slot)) {
+            (Bound::Sample, _) | (_, None) => (0, most),
+            (Bound::Range | Bound::Loose, Some(within_cap)) => {
+                let most = most.min(within_cap);
+                (self.floor.div_ceil(slot).min(most), most)
+            }
+        }
     }
 
     fn additive(&self, centre: u64, max: u64) -> (u64, u64) {

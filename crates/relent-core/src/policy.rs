@@ -489,6 +489,9 @@ fn check_backoff(backoff: &Backoff) -> Result<(), PolicyError> {
         Schedule::Csma { slot, .. } if slot.is_zero() => {
             return Err(refuse("backoff.slot", "a slot of no length is no wait at all"));
         }
+        Schedule::Csma { slot, .. } if nanos(*slot) > backoff.cap => {
+            return Err(refuse("backoff.cap", "is shorter than one slot, which leaves no wait"));
+        }
         Schedule::Csma { max_exponent, .. } if !(1..=63).contains(max_exponent) => {
             return Err(refuse("backoff.max_exponent", "must be from 1 to 63; the standard's is 10"));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relent_core::{Backoff, Bound, HintPolicy, Jitter, Memory, Schedule};
+use relent_core::{Backoff, Bound, Dice, HintPolicy, Jitter, Memory, Policy, Schedule};
 
 /// The range of wait `n` of a fresh call, in nanoseconds.
 fn range(backoff: &Backoff, n: u32) -> (u128, u128) {
@@ -48,4 +48,28 @@ fn the_range_of_a_clamped_draw_ends_at_the_cap() {
             .bound(Bound::Sample);
         assert_eq!(range(&backoff, 2).1, cap.as_nanos(), "{jitter:?}");
     }
+}
+
+#[test]
+fn slots_are_drawn_from_those_between_floor_and_cap() {
+    let csma = Schedule::Csma { slot: Duration::from_secs(1), max_exponent: 10 };
+    let backoff = Backoff::new(csma).cap(Duration::from_millis(20_500)).floor(Duration::from_millis(3_500));
+    let mut seen = [0u32; 32];
+    let mut dice = Dice::new(5);
+    for _ in 0..17_000 {
+        let wait = backoff.wait(16, Duration::ZERO, &mut Memory::default(), dice.roll());
+        assert_eq!(wait.subsec_nanos(), 0);
+        seen[wait.as_secs() as usize] += 1;
+    }
+    // 4 to 20 slots, 1000 draws each; the standard deviation is 31.
+    for (slots, times) in seen.into_iter().enumerate() {
+        let expected = if (4..=20).contains(&slots) { 840..1160 } else { 0..1 };
+        assert!(expected.contains(&times), "{slots} slots: {times} times");
+    }
+    assert_eq!(range(&backoff, 16), (4_000_000_000, 20_000_000_000));
+    // The first collision draws from 0 and 1: both lie below the floor, which is then the wait.
+    assert_eq!(range(&backoff, 1), (3_500_000_000, 3_500_000_000));
+
+    let no_slot_fits = Policy::csma(Duration::from_secs(1)).cap(Duration::from_millis(999)).build();
+    assert_eq!(no_slot_fits.unwrap_err().key(), "backoff.cap");
 }
