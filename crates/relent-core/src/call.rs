@@ -150,12 +150,12 @@ impl Call {
         if self.spent(policy, rule) {
             return Decision::stop(Reason::AttemptsExhausted);
         }
-        let (after, source) = match self.wait(policy, rule, &outcome, moment) {
+        let wait = match self.wait(policy, rule, &outcome, moment) {
             Ok(wait) => wait,
             Err(reason) => return Decision::stop(reason),
         };
         // A wait that ends at the deadline ends too late: nothing could be attempted then.
-        let (after, starts) = match self.fit(policy, after, source, moment.now) {
+        let (after, starts) = match self.fit(policy, &wait, moment.now) {
             Ok(fitted) => fitted,
             Err(reason) => return Decision::stop(reason),
         };
@@ -168,7 +168,7 @@ impl Call {
         if let Err(reason) = shared.withdraw(&outcome, moment.now) {
             return Decision::stop(reason);
         }
-        Decision::Retry { after: Duration::from_nanos(after), source }
+        Decision::Retry { after: Duration::from_nanos(after), source: wait.source }
     }
 
     /// The end of a call whose attempt succeeded: what [`Call::decide`] does with a success, for drivers that need
@@ -284,9 +284,9 @@ impl Call {
         rule: Option<RuleId>,
         outcome: &Outcome,
         moment: Moment,
-    ) -> Result<(u64, Source), Reason> {
+    ) -> Result<Wait, Reason> {
         let hinted = match outcome.hint {
-            None => return Ok((self.scheduled(policy, rule, moment), Source::Schedule)),
+            None => return Ok(self.scheduled(policy, rule, moment)),
             Some(Hint::Stop) => return Err(Reason::PushbackStop),
             Some(Hint::After(_)) if policy.hint.mode == HintMode::Ignore => None,
             Some(hint) => obeyed(policy, hint)?,
@@ -294,30 +294,29 @@ impl Call {
         let scheduled = self.scheduled(policy, rule, moment);
         let hints = &policy.hint;
         Ok(match hinted {
-            None => (scheduled, Source::Schedule),
+            None => scheduled,
             Some(Hint::Pushback(asked)) => {
                 // The server took over: the next failure without a pushback starts the schedule afresh.
                 self.streak = 0;
                 self.own = [0; MAX_RULES];
                 self.memory = Memory(0);
-                (nanos(asked), Source::Pushback)
+                Wait::asked(nanos(asked), Source::Pushback)
             }
             Some(Hint::After(asked)) => match hints.mode {
-                HintMode::Exact => (hints.spread_out(nanos(asked), moment.entropy), Source::Hint),
+                HintMode::Exact => Wait::asked(hints.spread_out(nanos(asked), moment.entropy), Source::Hint),
                 HintMode::Clamp(over) => {
-                    let latest = scheduled.saturating_add(nanos(over));
-                    (nanos(asked).clamp(scheduled, latest), Source::Hint)
+                    let latest = scheduled.after.saturating_add(nanos(over));
+                    scheduled.at_least(nanos(asked).min(latest))
                 }
                 HintMode::Minimum | HintMode::Ignore => {
-                    let asked = hints.spread_out(nanos(asked), moment.entropy);
-                    if asked > scheduled { (asked, Source::Hint) } else { (scheduled, Source::Schedule) }
+                    scheduled.at_least(hints.spread_out(nanos(asked), moment.entropy))
                 }
             },
             Some(Hint::Stop) => return Err(Reason::PushbackStop),
         })
     }
 
-    fn scheduled(&mut self, policy: &Policy, rule: Option<RuleId>, moment: Moment) -> u64 {
+    fn scheduled(&mut self, policy: &Policy, rule: Option<RuleId>, moment: Moment) -> Wait {
         let own = rule.and_then(|id| {
             let rule = policy.rules.get(usize::from(id.0))?;
             Some((id, rule.own_backoff()?, rule.count))
@@ -335,30 +334,58 @@ impl Call {
             (Some(now), Some(began)) => nanos(now.since(began)),
             _ => 0,
         };
-        backoff.wait_nanos(n, elapsed, &mut self.memory, moment.entropy)
+        let after = backoff.wait_nanos(n, elapsed, &mut self.memory, moment.entropy);
+        Wait { after, source: Source::Schedule, least: backoff.floor }
     }
 
     /// Step 6: the wait that fits before the deadline, and when the attempt after it would start.
     fn fit(
         &self,
         policy: &Policy,
-        after: u64,
-        source: Source,
+        wait: &Wait,
         now: Option<Timestamp>,
     ) -> Result<(u64, Option<Timestamp>), Reason> {
-        let Some(now) = now else { return Ok((after, None)) };
-        let starts = now.plus(Duration::from_nanos(after));
-        let Some(end) = self.ends(policy).filter(|end| starts >= *end) else {
-            return Ok((after, Some(starts)));
+        let Some(now) = now else { return Ok((wait.after, None)) };
+        let starts = |after: u64| now.plus(Duration::from_nanos(after));
+        let Some(end) = self.ends(policy).filter(|end| starts(wait.after) >= *end) else {
+            return Ok((wait.after, Some(starts(wait.after))));
         };
         if now >= end {
             return Err(Reason::DeadlinePassed);
         }
-        if policy.on_deadline == OnDeadline::Stop || source != Source::Schedule {
+        if policy.on_deadline == OnDeadline::Stop || wait.source != Source::Schedule {
             return Err(Reason::DeadlineWouldPass);
         }
-        let half = nanos(end.since(now)) / 2;
-        Ok((half, Some(now.plus(Duration::from_nanos(half)))))
+        // Half of what remains, but no earlier than the server asked and no shorter than the floor. Half of the last
+        // nanosecond would be a retry at the same instant, for ever.
+        let half = (nanos(end.since(now)) / 2).max(wait.least);
+        if half == 0 || starts(half) >= end {
+            return Err(Reason::DeadlineWouldPass);
+        }
+        Ok((half, Some(starts(half))))
+    }
+}
+
+/// A wait on its way through the steps.
+struct Wait {
+    after: u64,
+    source: Source,
+    /// What a deadline may not cut it below.
+    least: u64,
+}
+
+impl Wait {
+    const fn asked(after: u64, source: Source) -> Self {
+        Self { after, source, least: after }
+    }
+
+    /// A scheduled wait, or `asked` if that is longer.
+    fn at_least(self, asked: u64) -> Self {
+        if asked > self.after {
+            Self::asked(asked, Source::Hint)
+        } else {
+            Self { least: self.least.max(asked), ..self }
+        }
     }
 }
 

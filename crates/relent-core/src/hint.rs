@@ -35,7 +35,8 @@ pub enum HintMode {
     Minimum,
     /// The hint replaces the schedule.
     Exact,
-    /// The hint, but between the scheduled wait `t` and `t` + this (AWS SDKs, 2026: 5 s). Takes no spread.
+    /// The hint, but between the scheduled wait `t` and `t` + this (AWS SDKs, 2026: 5 s). Takes no spread. Where the
+    /// scheduled wait is the longer one, it is the wait's source.
     Clamp(Duration),
     /// Hints are not looked at. [`Hint::Stop`] still stops.
     Ignore,

@@ -67,7 +67,8 @@ pub enum OnDeadline {
     /// The call ends at once: a wait for an attempt that cannot happen helps nobody.
     #[default]
     Stop,
-    /// A scheduled wait is cut to half of what remains, so that one more attempt fits. A hint never is.
+    /// A scheduled wait is cut to half of what remains, so that one more attempt fits; not below the backoff's floor,
+    /// nor below what a hint asked for. A hint never is cut.
     Fit,
 }
 

@@ -1,0 +1,79 @@
+//! The deadline: nothing is started at or after it, and nothing is waited for that could not be started.
+
+use std::time::Duration;
+
+use relent_core::{
+    Alone, Call, Class, Decision, Hint, HintMode, HintPolicy, Jitter, Moment, OnDeadline, Outcome, Policy,
+    PolicyBuilder, Reason, Source, Timestamp,
+};
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// A moment `after` the epoch, at which the calls here begin.
+fn at(after: Duration) -> Moment {
+    Moment::at(Timestamp::from_duration(after), 0)
+}
+
+fn stop(reason: Reason) -> Decision {
+    Decision::Stop { reason, after: None }
+}
+
+fn fitting(wait: Duration) -> PolicyBuilder {
+    Policy::constant(wait)
+        .jitter(Jitter::None)
+        .uncapped()
+        .unlimited_attempts()
+        .deadline(secs(10))
+        .on_deadline(OnDeadline::Fit)
+}
+
+#[test]
+fn a_fitted_wait_is_not_cut_below_what_the_server_asked() {
+    // 20 s are scheduled, 10 s are left: half of that is 5 s.
+    for (mode, asked, decision) in [
+        (HintMode::Minimum, 8_000, Decision::Retry { after: secs(8), source: Source::Schedule }),
+        (HintMode::Minimum, 3_000, Decision::Retry { after: secs(5), source: Source::Schedule }),
+        (HintMode::Minimum, 10_000, stop(Reason::DeadlineWouldPass)),
+        (HintMode::Clamp(secs(5)), 8_000, Decision::Retry { after: secs(8), source: Source::Schedule }),
+        (HintMode::Clamp(secs(5)), 22_000, stop(Reason::DeadlineWouldPass)),
+        (HintMode::Exact, 8_000, Decision::Retry { after: secs(8), source: Source::Hint }),
+        (HintMode::Exact, 10_000, stop(Reason::DeadlineWouldPass)),
+        (HintMode::Ignore, 8_000, Decision::Retry { after: secs(5), source: Source::Schedule }),
+    ] {
+        let policy = fitting(secs(20)).hint(HintPolicy::DEFAULT.mode(mode).spread(0.0)).build().unwrap();
+        let outcome = Outcome::of(Class::Throttled).hint(Hint::After(Duration::from_millis(asked)));
+        let decided = Call::new(Some(Timestamp::ZERO)).decide(&policy, &mut Alone, outcome, at(secs(0)));
+        assert_eq!(decided, decision, "{mode:?} {asked} ms");
+    }
+}
+
+#[test]
+fn a_fitted_wait_is_not_cut_below_the_floor() {
+    let policy = fitting(secs(20)).floor(secs(3)).build().unwrap();
+    for (now, decision) in [
+        (0, Decision::Retry { after: secs(5), source: Source::Schedule }),
+        (6, Decision::Retry { after: secs(3), source: Source::Schedule }),
+        (7, stop(Reason::DeadlineWouldPass)),
+    ] {
+        let outcome = Outcome::of(Class::Transient);
+        let decided = Call::new(Some(Timestamp::ZERO)).decide(&policy, &mut Alone, outcome, at(secs(now)));
+        assert_eq!(decided, decision, "at {now} s");
+    }
+}
+
+#[test]
+fn failures_that_take_no_time_come_to_an_end_before_the_deadline() {
+    let policy = fitting(secs(20)).build().unwrap();
+    let mut call = Call::new(Some(Timestamp::ZERO));
+    let mut now = secs(0);
+    let last = loop {
+        match call.decide(&policy, &mut Alone, Outcome::of(Class::Transient), at(now)) {
+            Decision::Retry { after, .. } => now += after,
+            end => break end,
+        }
+        assert!(call.attempts() < 100 && now < secs(10), "attempt {} at {now:?}", call.attempts());
+    };
+    assert_eq!(last, stop(Reason::DeadlineWouldPass));
+}
