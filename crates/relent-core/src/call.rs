@@ -288,7 +288,7 @@ impl Call {
         let hinted = match outcome.hint {
             None => return Ok(self.scheduled(policy, rule, moment)),
             Some(Hint::Stop) => return Err(Reason::PushbackStop),
-            Some(Hint::After(_)) if policy.hint.mode == HintMode::Ignore => None,
+            Some(Hint::After(_) | Hint::Pushback(_)) if policy.hint.mode == HintMode::Ignore => None,
             Some(hint) => obeyed(policy, hint)?,
         };
         let scheduled = self.scheduled(policy, rule, moment);

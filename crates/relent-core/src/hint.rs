@@ -12,7 +12,7 @@ pub enum Hint {
     /// [`HintPolicy`].
     After(Duration),
     /// Come back after exactly this time, and start the backoff afresh (gRPC's pushback, gRFC A6). It takes neither
-    /// jitter nor spread; the policy's `max` holds.
+    /// jitter nor spread. Of the policy, `max` holds and [`HintMode::Ignore`]; the other modes make no difference.
     Pushback(Duration),
     /// Do not come back (gRPC's negative pushback, `x-should-retry: false`).
     Stop,
@@ -48,7 +48,7 @@ pub enum OverMax {
     /// The call ends at once with [`Reason::HintOverMax`](crate::Reason::HintOverMax): coming back earlier than
     /// asked is of no use.
     Abort,
-    /// The maximum is waited instead.
+    /// The hint counts as the maximum (which is then spread, as any hint is).
     Clamp,
     /// The scheduled wait is taken as if there were no hint.
     Ignore,
