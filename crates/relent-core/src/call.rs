@@ -296,9 +296,9 @@ impl Call {
         Ok(match hinted {
             None => scheduled,
             Some(Hint::Pushback(asked)) => {
-                // The server took over: the next failure without a pushback starts the schedule afresh.
+                // The server took over: the next failure without a pushback starts the schedule afresh. The rules'
+                // counters stay, for their limits.
                 self.streak = 0;
-                self.own = [0; MAX_RULES];
                 self.memory = Memory(0);
                 Wait::asked(nanos(asked), Source::Pushback)
             }
@@ -323,7 +323,8 @@ impl Call {
         });
         let (owner, backoff, n): (u8, &Backoff, u32) = match own {
             None => (0, &policy.backoff, self.streak),
-            Some((id, backoff, Count::Own)) => (id.0 + 1, backoff, self.seen_by(id)),
+            // A rule's own failures are among those of the series, which a pushback begins anew.
+            Some((id, backoff, Count::Own)) => (id.0 + 1, backoff, self.seen_by(id).min(self.streak)),
             Some((id, backoff, Count::All)) => (id.0 + 1, backoff, self.streak),
         };
         if self.owner != owner {
