@@ -119,8 +119,8 @@ impl Backoff {
         Self { bound, ..self }
     }
 
-    /// A wait before the *first* attempt, drawn from zero up to this, so that a fleet that starts together (cron, a
-    /// deployment) does not call together. Default: zero.
+    /// A wait before the *first* attempt, drawn from zero up to this or to the deadline if that is nearer, so that a
+    /// fleet that starts together (cron, a deployment) does not call together. Default: zero.
     #[must_use]
     pub fn initial_spread(self, spread: Duration) -> Self {
         Self { initial_spread: nanos(spread), ..self }

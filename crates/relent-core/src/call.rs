@@ -112,8 +112,7 @@ impl Call {
     #[inline]
     pub fn start<S: Shared + ?Sized>(&self, policy: &Policy, shared: &mut S, moment: Moment) -> Start {
         if policy.backoff.initial_spread > 0 {
-            let spread = crate::jitter::scale(policy.backoff.initial_spread, moment.entropy);
-            return Start::Wait { after: Duration::from_nanos(spread), source: Source::Spread };
+            return self.spread(policy, moment);
         }
         self.admit(policy, shared, moment)
     }
@@ -123,6 +122,12 @@ impl Call {
     pub fn admit<S: Shared + ?Sized>(&self, policy: &Policy, shared: &mut S, moment: Moment) -> Start {
         match (moment.now, self.ends(policy)) {
             (Some(now), Some(end)) if now >= end => Start::Stop { reason: Reason::DeadlinePassed },
+            (Some(now), Some(end)) => match shared.admit(moment) {
+                Start::Wait { after, .. } if now.plus(after) >= end => {
+                    Start::Stop { reason: Reason::DeadlineWouldPass }
+                }
+                start => start,
+            },
             _ => shared.admit(moment),
         }
     }
@@ -243,6 +248,16 @@ impl Call {
         let (attempts, streak) = (word(4) as u32, word(4) as u32);
         let own = core::array::from_fn(|_| word(1) as u8);
         Self { began, memory, attempts, streak, own, owner: word(1) as u8 }
+    }
+
+    /// The initial spread, cut where the deadline would leave no attempt.
+    fn spread(&self, policy: &Policy, moment: Moment) -> Start {
+        let left = moment.now.and_then(|now| self.remaining(policy, now)).map_or(u64::MAX, nanos);
+        if left == 0 {
+            return Start::Stop { reason: Reason::DeadlinePassed };
+        }
+        let spread = crate::jitter::scale(policy.backoff.initial_spread.min(left), moment.entropy);
+        Start::Wait { after: Duration::from_nanos(spread), source: Source::Spread }
     }
 
     /// A failure after a long time in health is the first of a new series.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use relent_core::{
-    Alone, Call, Class, Decision, Hint, HintMode, HintPolicy, Jitter, Moment, OnDeadline, Outcome, Policy,
-    PolicyBuilder, Reason, Source, Timestamp,
+    Alone, Call, Class, Deadline, Decision, Hint, HintMode, HintPolicy, Jitter, Moment, OnDeadline, Outcome,
+    Policy, PolicyBuilder, Reason, Shared, Source, Start, Timestamp,
 };
 
 fn secs(secs: u64) -> Duration {
@@ -76,4 +76,49 @@ fn failures_that_take_no_time_come_to_an_end_before_the_deadline() {
         assert!(call.attempts() < 100 && now < secs(10), "attempt {} at {now:?}", call.attempts());
     };
     assert_eq!(last, stop(Reason::DeadlineWouldPass));
+}
+
+#[test]
+fn the_initial_spread_ends_before_the_deadline() {
+    for entropy in [0, 1, u64::MAX / 2, u64::MAX] {
+        for (spread, usable) in [(30, 10), (10, 10), (5, 10)] {
+            let policy = Policy::constant(secs(1))
+                .initial_spread(secs(spread))
+                .deadline(Deadline { total: secs(usable + 2), reserve: secs(2) })
+                .build()
+                .unwrap();
+            let call = Call::new(Some(Timestamp::ZERO));
+            let moment = Moment::at(Timestamp::ZERO, entropy);
+            let Start::Wait { after, source: Source::Spread } = call.start(&policy, &mut Alone, moment)
+            else {
+                panic!("no spread")
+            };
+            assert!(after < secs(usable.min(spread)), "{after:?}");
+            assert_eq!(call.admit(&policy, &mut Alone, at(after)), Start::Go);
+            let late = Start::Stop { reason: Reason::DeadlinePassed };
+            assert_eq!(call.start(&policy, &mut Alone, at(secs(usable))), late);
+        }
+    }
+}
+
+#[test]
+fn a_limiter_is_not_waited_for_past_the_deadline() {
+    struct Delays(Duration);
+    impl Shared for Delays {
+        fn admit(&mut self, _moment: Moment) -> Start {
+            Start::Wait { after: self.0, source: Source::Limiter }
+        }
+    }
+    let policy = Policy::constant(secs(1)).deadline(secs(10)).build().unwrap();
+    let call = Call::new(Some(Timestamp::ZERO));
+    for (now, delay, start) in [
+        (0, 9, Start::Wait { after: secs(9), source: Source::Limiter }),
+        (0, 10, Start::Stop { reason: Reason::DeadlineWouldPass }),
+        (9, 1, Start::Stop { reason: Reason::DeadlineWouldPass }),
+        (10, 0, Start::Stop { reason: Reason::DeadlinePassed }),
+    ] {
+        let mut shared = Delays(secs(delay));
+        assert_eq!(call.start(&policy, &mut shared, at(secs(now))), start, "{delay} s at {now} s");
+        assert_eq!(call.admit(&policy, &mut shared, at(secs(now))), start, "{delay} s at {now} s");
+    }
 }
