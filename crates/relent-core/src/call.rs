@@ -102,6 +102,8 @@ impl Call {
     #[inline]
     pub const fn new(now: Option<Timestamp>) -> Self {
         let began = match now {
+            // The end of time stands for no time: a call that begins there begins a nanosecond earlier.
+            Some(Timestamp::MAX) => UNTIMED - 1,
             Some(now) => now.as_nanos(),
             None => UNTIMED,
         };

@@ -122,3 +122,16 @@ fn a_limiter_is_not_waited_for_past_the_deadline() {
         assert_eq!(call.admit(&policy, &mut shared, at(secs(now))), start, "{delay} s at {now} s");
     }
 }
+
+#[test]
+fn the_end_of_time_is_past_every_deadline() {
+    let policy = Policy::constant(secs(1)).deadline(secs(10)).build().unwrap();
+    for began in [Timestamp::MAX, Timestamp::from_nanos(u64::MAX - 1), Timestamp::from_nanos(u64::MAX - 5)] {
+        let mut call = Call::new(Some(began));
+        let last = Moment::at(Timestamp::MAX, 0);
+        let late = Start::Stop { reason: Reason::DeadlinePassed };
+        assert_eq!(call.admit(&policy, &mut Alone, last), late);
+        let decided = call.decide(&policy, &mut Alone, Outcome::of(Class::Transient), last);
+        assert_eq!(decided, stop(Reason::DeadlinePassed));
+    }
+}
