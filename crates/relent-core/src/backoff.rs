@@ -101,7 +101,7 @@ impl Backoff {
         Self { cap: UNBOUNDED, ..self }
     }
 
-    /// The shortest scheduled wait, jitter included. Default: zero.
+    /// The shortest scheduled wait, jitter included; an immediate first retry stays immediate. Default: zero.
     #[must_use]
     pub fn floor(self, floor: Duration) -> Self {
         Self { floor: nanos(floor), ..self }
@@ -126,8 +126,8 @@ impl Backoff {
         Self { initial_spread: nanos(spread), ..self }
     }
 
-    /// A failure after at least this long in health begins a new series: attempts and waits count from the start.
-    /// Default: never. For connections and processes that are meant to stay up; see
+    /// A failure after at least this long in health begins a new series: attempts, waits, rules' counters and the
+    /// deadline count from that failure. Default: never. For connections and processes that are meant to stay up; see
     /// [`Outcome::healthy_for`](crate::Outcome::healthy_for).
     #[must_use]
     pub fn reset_after(self, healthy: Duration) -> Self {

@@ -186,7 +186,7 @@ impl Call {
         self.attempts = self.attempts.saturating_add(1);
     }
 
-    /// How many attempts have ended.
+    /// How many attempts have ended; since the last time of health, where the backoff has a `reset_after`.
     #[inline]
     pub const fn attempts(&self) -> u32 {
         self.attempts
@@ -264,8 +264,10 @@ impl Call {
 
     /// A failure after a long time in health is the first of a new series.
     fn renew_if_healthy(&mut self, policy: &Policy, outcome: &Outcome, now: Option<Timestamp>) {
-        let Some(healthy_for) = outcome.healthy_for else { return };
-        if nanos(healthy_for) >= policy.backoff.reset_after {
+        let (Some(healthy_for), Some(enough)) = (outcome.healthy_for, policy.backoff.resets_after()) else {
+            return;
+        };
+        if healthy_for >= enough {
             let began = now.or(self.began());
             *self = Self { attempts: 1, ..Self::new(began) };
         }

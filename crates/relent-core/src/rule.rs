@@ -56,7 +56,8 @@ impl Rule {
         Self { max_attempts: NonZeroU32::new(attempts), zero_attempts: attempts == 0, ..self }
     }
 
-    /// The rule's own backoff. Default: the policy's.
+    /// The rule's own backoff. Default: the policy's. Its `initial_spread` and `reset_after` are not looked at: both
+    /// are the whole call's.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
         Self { backoff: Some(backoff), ..self }
