@@ -532,10 +532,22 @@ fn check_jitter(backoff: &Backoff) -> Result<(), PolicyError> {
         }
         (_, jitter) if jitter.remembers() && !growing => Err(refuse(
             "jitter",
-            "decorrelated jitter grows from the last wait: it takes an exponential backoff",
+            "decorrelated jitter grows from the last wait: it takes an exponential or a constant backoff",
+        )),
+        (_, jitter) if jitter.remembers() && backoff.bound == Bound::Loose => Err(refuse(
+            "backoff.bound",
+            "decorrelated jitter knows no wait before the draw that a loose cap could bound",
         )),
         (_, jitter) if jitter.remembers() && backoff.schedule.initial().is_zero() => {
             Err(refuse("backoff.initial", "decorrelated jitter cannot grow from nothing"))
+        }
+        (schedule, Jitter::Decorrelated)
+            if backoff.bound == Bound::Range && nanos(schedule.initial()) >= backoff.cap =>
+        {
+            Err(refuse(
+                "backoff.cap",
+                "must lie above the initial wait: decorrelated jitter draws between them",
+            ))
         }
         _ => Ok(()),
     }

@@ -73,3 +73,24 @@ fn slots_are_drawn_from_those_between_floor_and_cap() {
     let no_slot_fits = Policy::csma(Duration::from_secs(1)).cap(Duration::from_millis(999)).build();
     assert_eq!(no_slot_fits.unwrap_err().key(), "backoff.cap");
 }
+
+#[test]
+fn decorrelated_jitter_needs_room_below_a_cap_that_it_can_know() {
+    let build = |jitter, bound, cap: u64| {
+        let policy = Policy::exponential(Duration::from_secs(1)).jitter(jitter).bound(bound);
+        policy.cap(Duration::from_nanos(cap)).build().map_err(|refused| refused.key())
+    };
+    // Between 1 s and 1 s all clients wait the same.
+    for cap in [1, 1_000_000_000] {
+        assert_eq!(build(Jitter::Decorrelated, Bound::Range, cap).unwrap_err(), "backoff.cap");
+        // The smooth kind is scaled down instead, and the published formula is what it is.
+        let scaled = build(Jitter::DecorrelatedV2, Bound::Range, cap).unwrap();
+        assert_eq!(range(scaled.backoff(), 1), (0, u128::from(cap)));
+        assert!(build(Jitter::Decorrelated, Bound::Sample, cap).is_ok());
+    }
+    assert!(build(Jitter::Decorrelated, Bound::Range, 1_000_000_001).is_ok());
+    // A loose cap bounds the wait before the draw, which these have not: it would do nothing.
+    for jitter in [Jitter::Decorrelated, Jitter::DecorrelatedV2] {
+        assert_eq!(build(jitter, Bound::Loose, 5_000_000_000).unwrap_err(), "backoff.bound");
+    }
+}
