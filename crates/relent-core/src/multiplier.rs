@@ -30,7 +30,11 @@ impl Multiplier {
         let mut digits = Digits::default();
         // The shortest decimal that reads back as this float is what its author wrote.
         match write!(digits, "{value}") {
-            Ok(()) if !digits.overflowed => Some(Self::ratio(digits.number, digits.scale)),
+            Ok(()) if !digits.overflowed => {
+                let decimal = Self::ratio(digits.number, digits.scale);
+                // Some decimals lie so close to the middle between two floats that 64 bits round to the other one.
+                Some(if decimal.as_f64() == value { decimal } else { Self::from_bits(value) })
+            }
             _ => Some(Self::from_bits(value)),
         }
     }
@@ -215,6 +219,15 @@ mod tests {
     #[test]
     fn it_keeps_the_number_it_was_given() {
         for value in [1.0, 1.1, 1.25, 1.5, 2.0, 1.618033988749895, 3.0, 1e15, 1.0000000000000002, f64::MAX] {
+            assert_eq!(Multiplier::new(value).unwrap().as_f64(), value);
+        }
+        // Halfway between two floats but for less than 2^-64.
+        for value in [1.022395691790701, 1.91172488704554, 1.178173290616919] {
+            assert_eq!(Multiplier::new(value).unwrap().as_f64(), value);
+        }
+        let mut dice = crate::Dice::new(9);
+        for _ in 0..50_000 {
+            let value = f64::from_bits(0x3ff0_0000_0000_0000 | dice.roll() >> 12); // from 1 to 2
             assert_eq!(Multiplier::new(value).unwrap().as_f64(), value);
         }
     }
