@@ -65,15 +65,24 @@ pub struct Range {
 const UNBOUNDED: u64 = u64::MAX;
 
 impl Backoff {
-    /// `schedule` with full jitter (`csma` draws by itself and takes none), capped at 20 s.
+    /// `schedule` with full jitter (`csma` draws by itself and takes none). What grows without end (`exponential`,
+    /// `linear`, `fibonacci`) is capped at 20 s; the others name their longest wait themselves.
     pub const fn new(schedule: Schedule) -> Self {
         let jitter = match schedule {
             Schedule::Csma { .. } => Jitter::None,
             _ => Jitter::Full,
         };
+        let cap = match schedule {
+            Schedule::Exponential { .. } | Schedule::Linear { .. } | Schedule::Fibonacci { .. } => {
+                20_000_000_000
+            }
+            Schedule::Constant { .. } | Schedule::List(_) | Schedule::Stages(_) | Schedule::Csma { .. } => {
+                UNBOUNDED
+            }
+        };
         Self {
             schedule,
-            cap: 20_000_000_000,
+            cap,
             floor: 0,
             first: First::Initial,
             jitter,
@@ -89,7 +98,7 @@ impl Backoff {
         Self { jitter, ..self }
     }
 
-    /// The longest scheduled wait. Default: 20 s.
+    /// The longest scheduled wait. Default: 20 s for what grows without end, else none; see [`Backoff::new`].
     #[must_use]
     pub fn cap(self, cap: Duration) -> Self {
         Self { cap: nanos(cap), ..self }

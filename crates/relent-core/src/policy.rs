@@ -80,7 +80,7 @@ impl Policy {
         PolicyBuilder::new(Schedule::exponential(initial))
     }
 
-    /// A policy that waits the same time before each retry.
+    /// A policy that waits the same time before each retry, before jitter (full by default).
     pub fn constant(wait: Duration) -> PolicyBuilder {
         PolicyBuilder::new(Schedule::Constant { initial: wait })
     }
@@ -95,7 +95,7 @@ impl Policy {
         PolicyBuilder::new(Schedule::Fibonacci { initial })
     }
 
-    /// A policy with exactly these waits; the last one repeats.
+    /// A policy with these waits, before jitter (full by default); the last one repeats.
     pub fn list(waits: impl IntoIterator<Item = Duration>) -> PolicyBuilder {
         PolicyBuilder::new(Schedule::List(waits.into_iter().collect()))
     }
@@ -305,7 +305,8 @@ impl PolicyBuilder {
         self
     }
 
-    /// The longest scheduled wait. Default: 20 s. Hints have their own limit.
+    /// The longest scheduled wait. Default: 20 s for exponential, linear and fibonacci, else none. Hints have their own
+    /// limit.
     pub fn cap(self, cap: Duration) -> Self {
         self.edit_backoff(|backoff| backoff.cap(cap))
     }
