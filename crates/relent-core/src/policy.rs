@@ -37,6 +37,7 @@ pub struct Policy {
     pub(crate) require_idempotency: bool,
     pub(crate) seed: Option<u64>,
     pub(crate) needs_clock: bool,
+    pub(crate) begins_plainly: bool,
 }
 
 /// The end of a whole call, waits included.
@@ -184,6 +185,12 @@ impl Policy {
         self.needs_clock
     }
 
+    /// Whether a call may begin without more ado: there is no clock to read and no initial spread to wait for.
+    #[inline]
+    pub fn begins_plainly(&self) -> bool {
+        self.begins_plainly
+    }
+
     /// Whether an attempt can be ended by the clock: there is an attempt timeout or a deadline.
     #[inline]
     pub fn limits_time(&self) -> bool {
@@ -229,6 +236,7 @@ impl Default for Policy {
             require_idempotency: false,
             seed: None,
             needs_clock: false,
+            begins_plainly: true,
         }
     }
 }
@@ -401,6 +409,7 @@ impl PolicyBuilder {
         let rules = self.policy.rules.iter().filter_map(Rule::own_backoff);
         let staged = self.policy.backoff.needs_clock() || rules.into_iter().any(Backoff::needs_clock);
         self.policy.needs_clock = self.policy.limits_time() || staged;
+        self.policy.begins_plainly = !self.policy.needs_clock && self.policy.backoff.initial_spread == 0;
         Ok(self.policy)
     }
 

@@ -33,17 +33,20 @@ pub fn retry<R, E, Via>(
 where
     E: Failure<Via>,
 {
-    if !policy.backoff().spread_of_first().is_zero() {
+    let began = if policy.begins_plainly() {
+        None
+    } else if policy.backoff().spread_of_first().is_zero() {
+        Some(SystemTimer.now())
+    } else {
         return rest(policy, None, operation, None);
-    }
-    let began = policy.needs_clock().then(|| SystemTimer.now());
+    };
     match operation() {
         Ok(value) => Ok(value),
         Err(error) => rest(policy, began, operation, Some(error)),
     }
 }
 
-/// What follows a first attempt that failed.
+/// The loop: after a first attempt that failed, or from the start where there is a spread to wait for.
 #[cold]
 #[inline(never)]
 fn rest<R, E: Failure<Via>, Via>(

@@ -1,12 +1,13 @@
 //! The async entry points.
 
 use std::future::Future;
+use std::pin::pin;
 
 #[cfg(feature = "tokio")]
 use relent_core::{Call, Timestamp};
 use relent_core::{Policy, Start};
 
-use crate::drive::{Begun, Course, Drive, drive, report};
+use crate::drive::{Course, Ended, drive, limited, report};
 use crate::with::{Async, Judge, Notify, Options};
 use crate::{Attempt, ByFailure, DefaultTimer, Error, Quiet, Report, Timer, With};
 #[cfg(feature = "tokio")]
@@ -32,50 +33,82 @@ use crate::{AttemptToken, Clock, Failure, TokioTimer};
 #[inline]
 pub fn retry<'a, R, E, Via, O, F>(
     policy: &'a Policy,
-    operation: O,
+    mut operation: O,
 ) -> impl Future<Output = Result<R, Error<E, E::Kind>>> + use<'a, R, E, Via, O, F>
 where
     O: FnMut() -> F,
     F: Future<Output = Result<R, E>>,
     E: Failure<Via>,
 {
-    Drive::<_, TokioTimer, _, _, _, _, _, _>::new(
-        Plain { policy, operation, began: None },
-        |call: &mut Plain<'a, O>| {
-            if call.policy.needs_clock() {
-                call.began = Some(TokioTimer.now());
+    // The first attempt runs in place: most calls succeed at once, and the loop would cost them more than all the rest.
+    // What fails is handed over to it in one box.
+    async move {
+        let ended = if policy.begins_plainly() {
+            match pin!(operation()).await {
+                Ok(value) => return Ok(value),
+                failed => Some((Opening { policy, began: None }, Ended::Returned(failed))),
             }
-            let spread = call.policy.backoff().spread_of_first();
-            if spread.is_zero() { Begun::Attempt((call.operation)()) } else { Begun::NotYet }
-        },
-        |call: &Plain<'a, O>| call.limits(),
-        |_: &mut Plain<'a, O>, result: &Result<R, E>| result.is_ok(),
-        |Plain { policy, mut operation, began }: Plain<'a, O>, ended| {
-            let course = Course::begun(policy, Options::default(), ByFailure, Quiet, TokioTimer, began);
-            drive::<R, E, _, _, _, Via, _, F>(course, move |_attempt| operation(), ended)
-        },
-    )
+        } else if let Some(call) = (Opening { policy, began: None }).begin() {
+            match limited(pin!(operation()), || call.token()).await {
+                Ended::Returned(Ok(value)) => return Ok(value),
+                ended => Some((call, ended)),
+            }
+        } else {
+            None
+        };
+        Box::pin(rest::<R, E, Via, O, F>(policy, operation, ended)).await
+    }
 }
 
-/// A call without options: what an operation that succeeds at once needs, and no more.
+/// The loop of a call without options.
 #[cfg(feature = "tokio")]
-struct Plain<'a, O> {
+async fn rest<R, E, Via, O, F>(
+    policy: &Policy,
+    mut operation: O,
+    ended: Option<(Opening<'_>, Ended<R, E>)>,
+) -> Result<R, Error<E, E::Kind>>
+where
+    O: FnMut() -> F,
+    F: Future<Output = Result<R, E>>,
+    E: Failure<Via>,
+{
+    let (course, ended) = match ended {
+        None => (Course::new(policy, Options::default(), ByFailure, Quiet, TokioTimer), None),
+        Some((call, ended)) => {
+            (Course::begun(policy, Options::default(), ByFailure, Quiet, TokioTimer, call.began), Some(ended))
+        }
+    };
+    drive::<R, E, _, _, _, Via, _, F>(course, move |_attempt| operation(), ended).await
+}
+
+/// A call without options, before its first attempt: no more than a success at once needs.
+#[cfg(feature = "tokio")]
+struct Opening<'a> {
     policy: &'a Policy,
-    operation: O,
     began: Option<Timestamp>,
 }
 
 #[cfg(feature = "tokio")]
-impl<O> Plain<'_, O> {
+impl Opening<'_> {
+    /// Reads the clock where the policy needs it. None where there is an initial spread to wait for.
+    #[inline]
+    fn begin(self) -> Option<Self> {
+        if self.policy.begins_plainly() {
+            return Some(self);
+        }
+        let began = self.policy.needs_clock().then(|| TokioTimer.now());
+        self.policy.backoff().spread_of_first().is_zero().then_some(Self { began, ..self })
+    }
+
     /// What ends its first attempt.
-    fn limits(&self) -> Option<AttemptToken<TokioTimer>> {
+    fn token(&self) -> AttemptToken<TokioTimer> {
         let timeout = self.policy.attempt_timeout().zip(self.began);
-        self.policy.limits_time().then(|| AttemptToken {
+        AttemptToken {
             caller: None,
             deadline: Call::new(self.began).ends(self.policy),
             timeout: timeout.map(|(timeout, began)| began.plus(timeout)),
             timer: TokioTimer,
-        })
+        }
     }
 }
 
@@ -114,7 +147,7 @@ impl<'a, C, N, T: Timer> With<'a, C, N, Async<T>> {
     #[inline]
     pub fn retry<R, E, Via, O, F>(
         self,
-        operation: O,
+        mut operation: O,
     ) -> impl Future<Output = Result<R, Error<E, C::Kind>>> + use<'a, R, E, Via, O, F, C, N, T>
     where
         C: Judge<R, E, Via>,
@@ -122,33 +155,18 @@ impl<'a, C, N, T: Timer> With<'a, C, N, Async<T>> {
         O: FnMut(Attempt<T>) -> F,
         F: Future<Output = Result<R, E>>,
     {
-        // The clock is read when the call begins, which is when it is first polled, not when it is written down.
-        let begin = |state: &mut Opening<'a, R, E, C, N, T, Via, O>| {
-            let Opening { with, course, operation } = state;
-            let Some(With { policy, options, classify, notify, timer }) = with.take() else {
-                return Begun::NotYet;
+        async move {
+            let Self { policy, options, classify, notify, timer } = self;
+            let mut course = Course::new(policy, options, classify, notify, timer.0);
+            let Start::Go = course.start() else {
+                return Box::pin(drive(course, operation, None)).await;
             };
-            let course = course.insert(Course::new(policy, options, classify, notify, timer.0));
-            match course.start() {
-                Start::Go => Begun::Attempt(operation(course.attempt())),
-                _ => Begun::NotYet,
+            let ended = limited(pin!(operation(course.attempt())), || course.attempt_token()).await;
+            match course.settle_quietly(ended) {
+                Ok(value) => Ok(value),
+                Err(ended) => Box::pin(drive(course, operation, Some(ended))).await,
             }
-        };
-        Drive::<_, T, _, _, _, _, _, _>::new(
-            Opening { with: Some(self), course: None, operation },
-            begin,
-            |state: &Opening<'a, R, E, C, N, T, Via, O>| state.course.as_ref().map(Course::attempt_token),
-            |state: &mut Opening<'a, R, E, C, N, T, Via, O>, result: &Result<R, E>| {
-                state.course.as_mut().is_some_and(|course| course.succeeds_quietly(result))
-            },
-            |state: Opening<'a, R, E, C, N, T, Via, O>, ended| async move {
-                match state.course {
-                    Some(course) => drive(course, state.operation, ended).await,
-                    // `begin` put it there.
-                    None => std::future::pending().await,
-                }
-            },
-        )
+        }
     }
 
     /// [`With::retry`] with the call's history and the reason why it ended, beside an `Ok` too.
@@ -163,11 +181,4 @@ impl<'a, C, N, T: Timer> With<'a, C, N, Async<T>> {
         let course = Course::new(policy, options, classify, notify, timer.0).remembering();
         report(course, operation, None).await
     }
-}
-
-/// A call that has not begun, or has only just.
-struct Opening<'a, R, E, C, N, T, Via, O> {
-    with: Option<With<'a, C, N, Async<T>>>,
-    course: Option<Course<'a, R, E, C, N, T, Via>>,
-    operation: O,
 }

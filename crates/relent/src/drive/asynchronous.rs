@@ -9,7 +9,7 @@ use relent_core::{Decision, Start};
 
 use super::{Course, Ended, Guard};
 use crate::with::{Judge, Notify};
-use crate::{Attempt, Error, Report, Timer};
+use crate::{Attempt, AttemptToken, Error, Report, Timer};
 
 /// What a call returns.
 pub(crate) async fn drive<R, E, C, N, T, Via, O, F>(
@@ -66,7 +66,7 @@ where
         }
         let attempt = course.attempt();
         let guard = Guard::new(attempt.token.clone());
-        ended = Some(guarded(operation(attempt), guard).await);
+        ended = Some(guarded(pin!(operation(attempt)), pin!(guard)).await);
     }
 }
 
@@ -94,14 +94,29 @@ where
 
 /// Runs an attempt until it is done or something ends it. Done comes first: a result that is there counts.
 async fn guarded<R, E, T: Timer>(
-    attempt: impl Future<Output = Result<R, E>>,
-    guard: Guard<T>,
+    mut attempt: Pin<&mut impl Future<Output = Result<R, E>>>,
+    mut guard: Pin<&mut Guard<T>>,
 ) -> Ended<R, E> {
-    let mut attempt = pin!(attempt);
-    let mut guard = pin!(guard);
     std::future::poll_fn(|context| match attempt.as_mut().poll(context) {
         Poll::Ready(result) => Poll::Ready(Ended::Returned(result)),
         Poll::Pending => guard.as_mut().poll(context).map(Ended::CutOff),
+    })
+    .await
+}
+
+/// The same for a first attempt, which lies in the caller's own future: there a timer would be carried along, and moved
+/// about, by all the calls that never need it. So it gets a box, when the attempt turns out to take time.
+pub(crate) async fn limited<R, E, T: Timer>(
+    mut attempt: Pin<&mut impl Future<Output = Result<R, E>>>,
+    token: impl Fn() -> AttemptToken<T>,
+) -> Ended<R, E> {
+    let mut guard = None;
+    std::future::poll_fn(|context| match attempt.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(Ended::Returned(result)),
+        Poll::Pending => {
+            let guard = guard.get_or_insert_with(|| Box::pin(Guard::new(token())));
+            guard.as_mut().poll(context).map(Ended::CutOff)
+        }
     })
     .await
 }

@@ -136,14 +136,16 @@ where
         }
     }
 
-    /// Whether `result` is a success that needs no more than to be returned; it is settled then.
+    /// Settles a success that nobody listens for, whose value may be returned as it is; all else comes back.
     #[inline]
-    pub(crate) fn succeeds_quietly(&mut self, result: &Result<R, E>) -> bool {
-        let plain = C::OK_IS_SUCCESS && !N::LISTENS && self.history.is_none() && result.is_ok();
-        if plain {
-            self.call.succeed(&mut Alone, None);
+    pub(crate) fn settle_quietly(&mut self, ended: Ended<R, E>) -> Result<R, Ended<R, E>> {
+        match ended {
+            Ended::Returned(Ok(value)) if C::OK_IS_SUCCESS && !N::LISTENS && self.history.is_none() => {
+                self.call.succeed(&mut Alone, None);
+                Ok(value)
+            }
+            ended => Err(ended),
         }
-        plain
     }
 
     /// Asks the core what to do after an attempt.

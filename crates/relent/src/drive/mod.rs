@@ -5,12 +5,10 @@
 
 mod asynchronous;
 mod course;
-mod first;
 mod guard;
 mod threaded;
 
-pub(crate) use asynchronous::{drive, report};
+pub(crate) use asynchronous::{drive, limited, report};
 pub(crate) use course::{Course, Ended};
-pub(crate) use first::{Begun, Drive};
 pub(crate) use guard::Guard;
 pub(crate) use threaded::run;
