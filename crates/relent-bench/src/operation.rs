@@ -1,0 +1,67 @@
+//! The operation under retry, for two kinds of result: its type moves the figures by more than the code around it.
+
+use std::hint::black_box;
+use std::io;
+
+/// A kind of result.
+pub(crate) trait Kind: 'static {
+    type Value: 'static;
+    type Error: 'static;
+
+    /// Succeeds at once; never inlined, so that it stays a call, and the caller cannot know that it succeeds.
+    fn succeed() -> Result<Self::Value, Self::Error>;
+
+    /// Fails at once.
+    fn fail() -> Result<Self::Value, Self::Error>;
+}
+
+/// `Result<u32, Refused>`: comes back in two registers and needs no dropping.
+pub(crate) enum Small {}
+
+/// `io::Result<u64>`: sixteen bytes, and an error that owns memory.
+pub(crate) enum Io {}
+
+/// An error without anything in it.
+#[derive(Debug)]
+pub(crate) struct Refused;
+
+impl Kind for Small {
+    type Value = u32;
+    type Error = Refused;
+
+    #[inline(never)]
+    fn succeed() -> Result<u32, Refused> {
+        black_box(Ok(7))
+    }
+
+    #[inline(never)]
+    fn fail() -> Result<u32, Refused> {
+        black_box(Err(Refused))
+    }
+}
+
+impl Kind for Io {
+    type Value = u64;
+    type Error = io::Error;
+
+    #[inline(never)]
+    fn succeed() -> io::Result<u64> {
+        black_box(Ok(7))
+    }
+
+    #[inline(never)]
+    fn fail() -> io::Result<u64> {
+        // A kind alone takes no memory: what is counted is the retry crate's.
+        black_box(Err(io::ErrorKind::ConnectionRefused.into()))
+    }
+}
+
+/// [`Kind::succeed`] as a future that is ready at once.
+pub(crate) async fn succeed<K: Kind>() -> Result<K::Value, K::Error> {
+    K::succeed()
+}
+
+/// [`Kind::fail`] as a future that is ready at once.
+pub(crate) async fn fail<K: Kind>() -> Result<K::Value, K::Error> {
+    K::fail()
+}
