@@ -55,13 +55,3 @@ impl Kind for Io {
         black_box(Err(io::ErrorKind::ConnectionRefused.into()))
     }
 }
-
-/// [`Kind::succeed`] as a future that is ready at once.
-pub(crate) async fn succeed<K: Kind>() -> Result<K::Value, K::Error> {
-    K::succeed()
-}
-
-/// [`Kind::fail`] as a future that is ready at once.
-pub(crate) async fn fail<K: Kind>() -> Result<K::Value, K::Error> {
-    K::fail()
-}

@@ -25,8 +25,7 @@ fn sorted(measured: &[Measured], table: Table) -> Vec<&Measured> {
 }
 
 fn calls(rows: &[&Measured], table: Table) -> String {
-    let mut header =
-        vec!["", "limit in time", "ns", "min", "over bare", "× bare", "instr.", "allocs", "allocs, failing"];
+    let mut header = vec!["", "", "ns", "min", "over bare", "× bare", "instr.", "allocs", "allocs, failing"];
     if table.is_async() {
         header.push("future, bytes");
     }
@@ -34,7 +33,7 @@ fn calls(rows: &[&Measured], table: Table) -> String {
         let bare = bare_of(rows, row);
         let mut cells = vec![
             row.case.name.to_owned(),
-            dash(row.case.variant),
+            row.case.variant.to_owned(),
             nanos(row.median),
             nanos(row.minimum),
             maybe(bare.map(|bare| row.median - bare), nanos),
@@ -152,8 +151,4 @@ fn count(value: f64) -> String {
 
 fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
-}
-
-fn dash(text: &str) -> String {
-    if text.is_empty() { "–" } else { text }.to_owned()
 }

@@ -6,23 +6,19 @@ use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
 use tokio::runtime::Runtime;
-use tokio_retry2::strategy::MaxInterval;
-use tokio_retry2::{RetryError, strategy as strategy2};
 use tower::retry::backoff::{Backoff, ExponentialBackoff, ExponentialBackoffMaker, MakeBackoff};
 use tower::util::rng::HasherRng;
 use tower::{Service, ServiceExt, service_fn};
 
-use super::{ATTEMPTS, LIMIT};
+use super::{ATTEMPTS, LIMIT, RETRIES};
 use crate::case::{Case, Table};
-use crate::operation::{Kind, fail, succeed};
+use crate::operation::Kind;
 
+/// Each row has closures of its own, as each place in a program has: whether the compiler inlines a crate's code
+/// depends on how often it meets the same types.
 pub(crate) fn cases<K: Kind>(table: Table, runtime: &'static Runtime) -> Vec<Case> {
     let looped = Looped { table, runtime };
-    let mut cases = vec![
-        looped.case("bare", succeed::<K>),
-        // No retry, but what one that waits is made of; here it is only created.
-        looped.case("tokio::time::sleep", || async { drop(black_box(tokio::time::sleep(LIMIT))) }),
-    ];
+    let mut cases = vec![looped.case("bare", || async { K::succeed() }), looped.sleep()];
     cases.extend(backon::<K>(&looped));
     cases.push(tokio_retry::<K>(&looped));
     cases.extend(tokio_retry2::<K>(&looped));
@@ -39,14 +35,14 @@ fn backon<K: Kind>(looped: &Looped) -> [Case; 2] {
     };
     [
         looped
-            .case("backon", move || succeed::<K>.retry(builder()))
+            .case("backon", move || (|| async { K::succeed() }).retry(builder()))
             .over("bare")
-            .failing(looped.run(move || fail::<K>.retry(hasty(builder())))),
+            .failing(looped.run(move || (|| async { K::fail() }).retry(hasty(builder())))),
         looped
-            .case("backon", move || succeed::<K>.retry(limited()))
+            .case("backon", move || (|| async { K::succeed() }).retry(limited()))
             .variant("total_delay (sums the waits only)")
             .over("bare")
-            .failing(looped.run(move || fail::<K>.retry(hasty(limited())))),
+            .failing(looped.run(move || (|| async { K::fail() }).retry(hasty(limited())))),
     ]
 }
 
@@ -56,55 +52,76 @@ fn tokio_retry<K: Kind>(looped: &Looped) -> Case {
 
     let waits = |base, retries| ExponentialBackoff::from_millis(base).map(jitter).take(retries);
     looped
-        .case("tokio-retry", move || Retry::start(waits(10, 3), succeed::<K>))
+        .case("tokio-retry", move || Retry::start(waits(10, 3), || async { K::succeed() }))
         .over("bare")
-        .failing(looped.run(move || Retry::start(waits(0, ATTEMPTS as usize - 1), fail::<K>)))
+        .failing(looped.run(move || Retry::start(waits(0, RETRIES), || async { K::fail() })))
 }
 
 fn tokio_retry2<K: Kind>(looped: &Looped) -> [Case; 2] {
-    use tokio_retry2::Retry;
+    use tokio_retry2::strategy::{ExponentialBackoff, MaxInterval, jitter};
+    use tokio_retry2::{Retry, RetryError};
 
     // It wants an error type of its own.
-    let succeed = || async { K::succeed().map_err(RetryError::transient) };
-    let fail = || async { K::fail().map_err(RetryError::transient) };
-    let waits =
-        |base, retries| strategy2::ExponentialBackoff::from_millis(base).map(strategy2::jitter).take(retries);
+    let transient = RetryError::transient;
+    let waits = |base, retries| ExponentialBackoff::from_millis(base).map(jitter).take(retries);
     let limited = move |base, retries| waits(base, retries).max_duration(LIMIT);
-    let retries = ATTEMPTS as usize - 1;
     [
         looped
-            .case("tokio-retry2", move || Retry::spawn(waits(10, 3), succeed))
+            .case("tokio-retry2", move || {
+                Retry::spawn(waits(10, 3), move || async move { K::succeed().map_err(transient) })
+            })
             .over("bare")
-            .failing(looped.run(move || Retry::spawn(waits(0, retries), fail))),
+            .failing(looped.run(move || {
+                Retry::spawn(waits(0, RETRIES), move || async move { K::fail().map_err(transient) })
+            })),
         looped
-            .case("tokio-retry2", move || Retry::spawn(limited(10, 3), succeed))
+            .case("tokio-retry2", move || {
+                Retry::spawn(limited(10, 3), move || async move { K::succeed().map_err(transient) })
+            })
             .variant("max_duration (asked before each wait)")
             .over("bare")
-            .failing(looped.run(move || Retry::spawn(limited(0, retries), fail))),
+            .failing(looped.run(move || {
+                Retry::spawn(limited(0, RETRIES), move || async move { K::fail().map_err(transient) })
+            })),
     ]
 }
 
 fn tryhard<K: Kind>(looped: &Looped) -> [Case; 2] {
+    use tokio::time::timeout;
+    use tryhard::retry_fn;
+
     let first = Duration::from_millis(10);
-    let call = move || tryhard::retry_fn(succeed::<K>).retries(10).exponential_backoff(first);
-    let failing = || tryhard::retry_fn(fail::<K>).retries(ATTEMPTS - 1).exponential_backoff(Duration::ZERO);
     [
-        looped.case("tryhard", call).over("bare").failing(looped.run(failing)),
         looped
-            .case("tryhard", move || tokio::time::timeout(LIMIT, call()))
+            .case("tryhard", move || {
+                retry_fn(|| async { K::succeed() }).retries(10).exponential_backoff(first)
+            })
+            .over("bare")
+            .failing(looped.run(|| {
+                retry_fn(|| async { K::fail() }).retries(ATTEMPTS - 1).exponential_backoff(Duration::ZERO)
+            })),
+        looped
+            .case("tryhard", move || {
+                let call = retry_fn(|| async { K::succeed() }).retries(10).exponential_backoff(first);
+                timeout(LIMIT, call)
+            })
             .variant("inside tokio::time::timeout")
             .over("bare")
-            .failing(looped.run(move || tokio::time::timeout(LIMIT, failing()))),
+            .failing(looped.run(|| {
+                let call = retry_fn(|| async { K::fail() }).retries(ATTEMPTS - 1);
+                timeout(LIMIT, call.exponential_backoff(Duration::ZERO))
+            })),
     ]
 }
 
 /// A service is made once, then for each call made ready and called.
 fn tower<K: Kind>(looped: &Looped) -> [Case; 2] {
-    let bare = service_fn(|()| succeed::<K>());
-    let retried = tower::retry::Retry::new(Limited::new(Duration::from_millis(10)), bare);
-    let failing = tower::retry::Retry::new(Limited::new(Duration::ZERO), service_fn(|()| fail::<K>()));
+    let first = Duration::from_millis(10);
+    let retried = tower::retry::Retry::new(Limited::new(first), service_fn(|()| async { K::succeed() }));
+    let failing =
+        tower::retry::Retry::new(Limited::new(Duration::ZERO), service_fn(|()| async { K::fail() }));
     [
-        looped.service(BARE_SERVICE, bare),
+        looped.service(BARE_SERVICE, service_fn(|()| async { K::succeed() })),
         looped.service("tower Retry", retried).over(BARE_SERVICE).failing(looped.run_service(failing)),
     ]
 }
@@ -154,6 +171,17 @@ impl Looped {
         let _inside = self.runtime.enter();
         let size = size_of_val(&make().into_future());
         Case::new(self.table, name, self.run(make)).future(size)
+    }
+
+    /// No retry, but what one that waits is made of.
+    fn sleep(&self) -> Case {
+        let create = |calls| {
+            for _ in 0..calls {
+                drop(black_box(tokio::time::sleep(LIMIT)));
+            }
+        };
+        let case = Case::new(self.table, "tokio::time::sleep", create).variant("created, not awaited");
+        case.inside(self.runtime).future(size_of::<tokio::time::Sleep>())
     }
 
     fn run<F: IntoFuture>(&self, make: impl Fn() -> F + 'static) -> impl FnMut(u64) + 'static {

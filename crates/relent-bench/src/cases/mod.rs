@@ -14,6 +14,7 @@ use crate::operation::{Io, Small};
 
 /// Attempts per call that fails.
 const ATTEMPTS: u32 = 3;
+const RETRIES: usize = ATTEMPTS as usize - 1;
 /// The limit in time of the rows that have one.
 const LIMIT: Duration = Duration::from_secs(30);
 
