@@ -222,6 +222,19 @@ impl Backoff {
 
     #[inline]
     pub(crate) fn wait_nanos(&self, n: u32, elapsed: u64, memory: &mut Memory, entropy: u64) -> u64 {
+        // What nearly every policy asks for needs none of the general case's branches, and takes half of its time.
+        if let Schedule::Exponential { initial, multiplier } = self.schedule
+            && let (Jitter::Full, Bound::Range, First::Initial) = (self.jitter, self.bound, self.first)
+        {
+            let centre = multiplier.grow(nanos(initial), n.saturating_sub(1)).min(self.cap);
+            return self.floor + scale(centre.saturating_sub(self.floor), entropy);
+        }
+        self.wait_in_general(n, elapsed, memory, entropy)
+    }
+
+    /// [`Backoff::wait_nanos`] for every schedule and jitter.
+    #[inline(never)]
+    fn wait_in_general(&self, n: u32, elapsed: u64, memory: &mut Memory, entropy: u64) -> u64 {
         if self.immediate(n) {
             return 0;
         }
@@ -390,5 +403,37 @@ impl Iterator for Waits<'_> {
         let wait = self.backoff.wait_nanos(self.n, self.elapsed, &mut self.memory, entropy);
         self.elapsed = self.elapsed.saturating_add(wait);
         Some(Duration::from_nanos(wait))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Multiplier;
+
+    proptest! {
+        #[test]
+        fn the_short_way_gives_the_waits_of_the_general_one(
+            initial in prop_oneof![Just(0), 1..1_000_000_000u64, any::<u64>()],
+            multiplier in prop_oneof![Just(1.0), Just(2.0), Just(8.0), 1.0..20.0],
+            limits in (prop_oneof![Just(0), any::<u64>()], any::<u64>(), any::<bool>()),
+            n in prop_oneof![0..70u32, any::<u32>()],
+            entropy: u64,
+        ) {
+            let initial = Duration::from_nanos(initial);
+            let multiplier = Multiplier::new(multiplier).unwrap();
+            let (floor, cap, capped) = (limits.0.min(limits.1), limits.0.max(limits.1), limits.2);
+            let backoff = Backoff::new(Schedule::Exponential { initial, multiplier });
+            let backoff = backoff.floor(Duration::from_nanos(floor));
+            let backoff =
+                if capped { backoff.cap(Duration::from_nanos(cap)) } else { backoff.uncapped() };
+            let memory = &mut Memory::default();
+            prop_assert_eq!(
+                backoff.wait_nanos(n, 0, memory, entropy),
+                backoff.wait_in_general(n, 0, memory, entropy)
+            );
+        }
     }
 }

@@ -49,12 +49,13 @@ impl Multiplier {
     #[inline]
     pub(crate) fn grow(self, base: u64, power: u32) -> u64 {
         if self.mantissa == 1 << 63 {
-            // A power of two: no rounding anywhere.
-            return double(base, (i64::from(self.exponent) + 63).saturating_mul(i64::from(power)));
+            // A power of two, 2^0 to 2^1023: no rounding anywhere.
+            return double(base, u64::from((self.exponent + 63) as u32) * u64::from(power));
         }
         self.grow_by_squaring(base, power)
     }
 
+    #[inline(never)]
     fn grow_by_squaring(self, base: u64, power: u32) -> u64 {
         if base == 0 {
             return 0; // 0 × anything: the power below might be too large to say so
@@ -89,7 +90,9 @@ impl Multiplier {
 
     fn times(self, other: Self) -> Self {
         let product = u128::from(self.mantissa) * u128::from(other.mantissa);
-        normalized(product, self.exponent.saturating_add(other.exponent))
+        // Two numbers whose topmost bit is set: the product's is its first or its second.
+        let up = 1 - (product >> 127) as i32;
+        rounded(product << up, self.exponent.saturating_add(other.exponent).saturating_add(64 - up))
     }
 
     /// `number / 10^scale`, correctly rounded to 64 bits.
@@ -114,8 +117,11 @@ impl Multiplier {
 /// The leading 64 bits of `value × 2^exponent`, rounded to nearest.
 fn normalized(value: u128, exponent: i32) -> Multiplier {
     let up = value.leading_zeros();
-    let value = value.checked_shl(up).unwrap_or(0);
-    let exponent = exponent.saturating_add(64 - up as i32);
+    rounded(value.checked_shl(up).unwrap_or(0), exponent.saturating_add(64 - up as i32))
+}
+
+/// The leading 64 bits of `value`, whose topmost bit is set, rounded to nearest; `exponent` is theirs.
+fn rounded(value: u128, exponent: i32) -> Multiplier {
     let mantissa = (value >> 64) as u64;
     let round_up = value as u64 >= 1 << 63;
     match mantissa.checked_add(u64::from(round_up)) {
@@ -126,11 +132,11 @@ fn normalized(value: u128, exponent: i32) -> Multiplier {
 
 /// `base × 2^places`, at most `u64::MAX`.
 #[inline]
-fn double(base: u64, places: i64) -> u64 {
-    if base == 0 {
+fn double(base: u64, places: u64) -> u64 {
+    if places < 64 {
+        base.saturating_mul(1 << places)
+    } else if base == 0 {
         0
-    } else if places <= i64::from(base.leading_zeros()) {
-        base << places
     } else {
         u64::MAX
     }

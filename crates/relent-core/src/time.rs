@@ -56,7 +56,7 @@ impl fmt::Display for Timestamp {
 }
 
 /// A duration in whole nanoseconds; what does not fit saturates at 584 years.
+#[inline]
 pub(crate) const fn nanos(duration: Duration) -> u64 {
-    let nanos = duration.as_nanos();
-    if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
 }
