@@ -3,10 +3,14 @@
 use std::hint::black_box;
 use std::io;
 
+use relent::{Class, Classify, Failure, Outcome, via};
+
 /// A kind of result.
 pub(crate) trait Kind: 'static {
     type Value: 'static;
-    type Error: 'static;
+    type Error: Failure<Self::Via> + 'static;
+    /// How relent knows the error.
+    type Via: 'static;
 
     /// Succeeds at once; never inlined, so that it stays a call, and the caller cannot know that it succeeds.
     fn succeed() -> Result<Self::Value, Self::Error>;
@@ -25,9 +29,16 @@ pub(crate) enum Io {}
 #[derive(Debug)]
 pub(crate) struct Refused;
 
+impl Classify for Refused {
+    fn outcome(&self) -> Outcome {
+        Class::Transient.into()
+    }
+}
+
 impl Kind for Small {
     type Value = u32;
     type Error = Refused;
+    type Via = via::Own;
 
     #[inline(never)]
     fn succeed() -> Result<u32, Refused> {
@@ -43,6 +54,7 @@ impl Kind for Small {
 impl Kind for Io {
     type Value = u64;
     type Error = io::Error;
+    type Via = via::Io;
 
     #[inline(never)]
     fn succeed() -> io::Result<u64> {

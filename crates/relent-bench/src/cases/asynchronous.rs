@@ -10,21 +10,48 @@ use tower::retry::backoff::{Backoff, ExponentialBackoff, ExponentialBackoffMaker
 use tower::util::rng::HasherRng;
 use tower::{Service, ServiceExt, service_fn};
 
-use super::{ATTEMPTS, LIMIT, RETRIES};
+use super::{ATTEMPTS, LIMIT, Policies, RETRIES};
 use crate::case::{Case, Table};
 use crate::operation::Kind;
 
 /// Each row has closures of its own, as each place in a program has: whether the compiler inlines a crate's code
 /// depends on how often it meets the same types.
-pub(crate) fn cases<K: Kind>(table: Table, runtime: &'static Runtime) -> Vec<Case> {
+pub(crate) fn cases<K: Kind>(table: Table, runtime: &'static Runtime, policies: Policies) -> Vec<Case> {
     let looped = Looped { table, runtime };
     let mut cases = vec![looped.case("bare", || async { K::succeed() }), looped.sleep()];
+    cases.extend(relent::<K>(&looped, policies));
     cases.extend(backon::<K>(&looped));
     cases.push(tokio_retry::<K>(&looped));
     cases.extend(tokio_retry2::<K>(&looped));
     cases.extend(tryhard::<K>(&looped));
     cases.extend(tower::<K>(&looped));
     cases
+}
+
+fn relent<K: Kind>(looped: &Looped, policies: Policies) -> [Case; 3] {
+    let Policies { plain, limited, hasty, hasty_limited } = policies;
+    [
+        looped
+            .case("relent", move || relent::retry(plain, || async { K::succeed() }))
+            .over("bare")
+            .failing(looped.run(move || relent::retry(hasty, || async { K::fail() }))),
+        looped
+            .case("relent", move || relent::retry(limited, || async { K::succeed() }))
+            .variant("deadline")
+            .over("bare")
+            .failing(looped.run(move || relent::retry(hasty_limited, || async { K::fail() }))),
+        looped
+            .case("relent", move || {
+                relent::with(plain).when(|_: &K::Error| true).retry(|_| async { K::succeed() })
+            })
+            .variant("with(…).when(…)")
+            .over("bare")
+            .failing(
+                looped.run(move || {
+                    relent::with(hasty).when(|_: &K::Error| true).retry(|_| async { K::fail() })
+                }),
+            ),
+    ]
 }
 
 fn backon<K: Kind>(looped: &Looped) -> [Case; 2] {
