@@ -33,7 +33,7 @@ fn growing() -> impl Strategy<Value = Schedule> {
 }
 
 proptest! {
-    #![proptest_config(strategies::config(2_000))]
+    #![proptest_config(strategies::config(1_000))]
 
     /// Nothing panics, not even for what no policy takes, and each draw lies where its range says.
     #[test]

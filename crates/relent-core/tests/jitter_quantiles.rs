@@ -1,7 +1,7 @@
 //! The distributions of the jitter kinds, against a simulation that was made without this crate.
 //!
 //! `data/jitter-quantiles.csv`: the formulas as their authors published them (Polly v8's `RetryHelper`, the AWS
-//! Architecture Blog of 2015, gRFC A6 of 2024), drawn in NumPy; waits in seconds, rounded to 0.1 ms.
+//! Architecture Blog of 2015, gRFC A6 of 2024), drawn by another program; waits in seconds, rounded to 0.1 ms.
 
 use std::time::Duration;
 
