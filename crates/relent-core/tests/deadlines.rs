@@ -135,3 +135,50 @@ fn the_end_of_time_is_past_every_deadline() {
         assert_eq!(decided, stop(Reason::DeadlinePassed));
     }
 }
+
+/// Where deadline, breaker and budget would all refuse, the earliest step speaks, and the later ones are not asked.
+#[test]
+fn the_deadline_comes_before_the_breaker_and_the_breaker_before_the_budget() {
+    struct Closed {
+        until: Timestamp,
+        withdrawn: u32,
+    }
+    impl Shared for Closed {
+        fn ready_at(&mut self, _now: Option<Timestamp>) -> Option<Timestamp> {
+            Some(self.until)
+        }
+        fn withdraw(&mut self, _outcome: &Outcome, _now: Option<Timestamp>) -> Result<(), Reason> {
+            self.withdrawn += 1;
+            Err(Reason::BudgetExhausted)
+        }
+    }
+    let policy = Policy::constant(secs(4)).jitter(Jitter::None).deadline(secs(10)).build().unwrap();
+    for (now, opens, reason, withdrawn) in [
+        (6, 11, Reason::DeadlineWouldPass, 0),
+        (5, 10, Reason::CircuitOpen, 0),
+        (5, 9, Reason::BudgetExhausted, 1), // open again exactly when the wait ends
+        (5, 0, Reason::BudgetExhausted, 1),
+    ] {
+        let mut shared = Closed { until: Timestamp::from_duration(secs(opens)), withdrawn: 0 };
+        let mut call = Call::new(Some(Timestamp::ZERO));
+        let decided = call.decide(&policy, &mut shared, Outcome::of(Class::Transient), at(secs(now)));
+        assert_eq!((decided, shared.withdrawn), (stop(reason), withdrawn), "{now} s, opens {opens} s");
+    }
+}
+
+/// The reserve is the caller's: the call ends before it.
+#[test]
+fn the_reserve_is_kept_back() {
+    let deadline = Deadline { total: secs(10), reserve: secs(3) };
+    let policy = Policy::constant(secs(4)).jitter(Jitter::None).deadline(deadline).build().unwrap();
+    for (now, decision) in [
+        (2, Decision::Retry { after: secs(4), source: Source::Schedule }),
+        (3, stop(Reason::DeadlineWouldPass)),
+        (7, stop(Reason::DeadlinePassed)),
+    ] {
+        let mut call = Call::new(Some(Timestamp::ZERO));
+        assert_eq!(call.decide(&policy, &mut Alone, Outcome::of(Class::Transient), at(secs(now))), decision);
+        let left = call.remaining(&policy, Timestamp::from_duration(secs(now)));
+        assert_eq!(left, Some(secs(7 - now)));
+    }
+}

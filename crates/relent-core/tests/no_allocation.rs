@@ -1,0 +1,79 @@
+//! A decision costs no memory: nothing between the start of a call and its end is allocated.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use allocation_counter::measure;
+use relent_core::{
+    Alone, Backoff, Call, Class, Dice, Hint, Jitter, Memory, Moment, Multiplier, Outcome, Policy, Rule,
+    Schedule, Stage, Timestamp,
+};
+
+fn schedules() -> [Schedule; 7] {
+    let initial = Duration::from_millis(100);
+    let multiplier = Multiplier::new(1.5).unwrap();
+    [
+        Schedule::Constant { initial },
+        Schedule::Linear { initial, step: initial },
+        Schedule::Exponential { initial, multiplier },
+        Schedule::Fibonacci { initial },
+        Schedule::List([initial, initial].into()),
+        Schedule::Stages([Stage { until: None, initial, multiplier }].into()),
+        Schedule::Csma { slot: initial, max_exponent: 10 },
+    ]
+}
+
+fn allocations(run: impl FnOnce()) -> u64 {
+    measure(run).count_total
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocations(|| drop(black_box(vec![1]))), 1);
+}
+
+#[test]
+fn a_call_allocates_nothing() {
+    for schedule in schedules() {
+        let policy = Policy::with_schedule(schedule.clone())
+            .unlimited_attempts()
+            .deadline(Duration::from_secs(3600))
+            .rule(Rule::on(Class::Throttled).backoff(Backoff::new(schedule)))
+            .build()
+            .unwrap();
+        let counted = allocations(|| {
+            let mut dice = Dice::new(1);
+            let moment = Moment::at(Timestamp::ZERO, dice.roll());
+            let mut call = Call::new(moment.now);
+            let _ = black_box(call.start(&policy, &mut Alone, moment));
+            for class in [Class::Transient, Class::Throttled, Class::Timeout, Class::Success] {
+                let outcome = Outcome::of(class).hint(Hint::After(Duration::from_secs(1)));
+                let _ = black_box(call.decide(
+                    &policy,
+                    &mut Alone,
+                    outcome,
+                    Moment::at(Timestamp::ZERO, dice.roll()),
+                ));
+                call = Call::from_bytes(black_box(call.to_bytes()));
+            }
+        });
+        assert_eq!(counted, 0, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_wait_allocates_nothing_at_any_attempt() {
+    for schedule in schedules() {
+        for jitter in [Jitter::None, Jitter::Full, Jitter::Decorrelated, Jitter::DecorrelatedV2] {
+            let backoff = Backoff::new(schedule.clone()).jitter(jitter);
+            let counted = allocations(|| {
+                for n in [1, 2, 1_000_000, u32::MAX] {
+                    black_box(backoff.wait(n, Duration::ZERO, &mut Memory::default(), 7));
+                    black_box(backoff.range(n, Duration::ZERO, Memory::default()));
+                }
+                black_box(backoff.waits(7).nth(100));
+            });
+            assert_eq!(counted, 0, "{backoff:?}");
+        }
+    }
+}
