@@ -1,5 +1,12 @@
 //! The arithmetic of waits over all that the types can say.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 mod strategies;
 
 use std::time::Duration;

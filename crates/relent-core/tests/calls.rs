@@ -1,5 +1,12 @@
 //! Whole calls, in virtual time, over any policy, any outcomes and any answers of what calls share.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 mod strategies;
 
 use std::time::Duration;

@@ -1,5 +1,12 @@
 //! The deadline: nothing is started at or after it, and nothing is waited for that could not be started.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 use std::time::Duration;
 
 use relent_core::{

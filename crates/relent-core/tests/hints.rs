@@ -1,5 +1,12 @@
 //! Waits that the server asks for.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 use std::time::Duration;
 
 use relent_core::{

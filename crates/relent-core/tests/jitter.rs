@@ -1,5 +1,12 @@
 //! Jitter: where the draws lie, how they spread, and that the cap holds without making a herd.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 use std::time::Duration;
 
 use relent_core::{Backoff, Bound, Dice, HintPolicy, Jitter, Memory, Policy, Schedule};

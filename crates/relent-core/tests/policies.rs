@@ -1,5 +1,12 @@
 //! What a builder gives unasked, and all that it refuses.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 use std::collections::HashSet;
 use std::time::Duration;
 

@@ -1,6 +1,13 @@
 //! Faults that users of other systems reported, each as a test of its whole kind. The names in brackets are the
 //! reports.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 use std::time::Duration;
 
 use relent_core::{

@@ -1,5 +1,12 @@
 //! Rules: outcomes with a limit or a schedule of their own.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 use std::time::Duration;
 
 use relent_core::{

@@ -1,5 +1,12 @@
 //! Schedules: the waits before cap and jitter, and their defaults.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 use std::time::Duration;
 
 use relent_core::{Backoff, Jitter, Multiplier, Policy, Stage};

@@ -1,5 +1,12 @@
 //! The waits of systems that people know, to the nanosecond where they are fixed, as ranges where they are drawn.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 use std::time::Duration;
 
 use relent_core::{
