@@ -159,3 +159,20 @@ fn the_cap_does_not_cut_a_hint() {
     let decided = Call::new(None).decide(&policy, &mut Alone, outcome, Moment::timeless(0));
     assert_eq!(decided, retry(secs(50), Source::Hint));
 }
+
+/// What the jitter remembered goes with the schedule: the wait after a pushback is again one of the first.
+#[test]
+fn a_pushback_restarts_decorrelated_jitter() {
+    let policy =
+        Policy::exponential(secs(1)).jitter(Jitter::Decorrelated).unlimited_attempts().build().unwrap();
+    let mut call = Call::new(None);
+    let mut decide = |hint| {
+        let outcome = Outcome { hint, ..Outcome::of(Class::Throttled) };
+        match call.decide(&policy, &mut Alone, outcome, Moment::timeless(u64::MAX)) {
+            Decision::Retry { after, .. } => after.as_secs_f64().round() as u64,
+            Decision::Stop { reason, .. } => panic!("{reason}"),
+        }
+    };
+    let waits = [None, None, None, Some(Hint::Pushback(secs(5))), None, None].map(&mut decide);
+    assert_eq!(waits, [3, 9, 20, 5, 3, 9]);
+}

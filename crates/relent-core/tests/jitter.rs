@@ -101,3 +101,61 @@ fn decorrelated_jitter_needs_room_below_a_cap_that_it_can_know() {
         assert_eq!(build(jitter, Bound::Loose, 5_000_000_000).unwrap_err(), "backoff.bound");
     }
 }
+
+/// The range of each kind: for a wait of 4 s below the cap, for one that the cap cuts to 10 s, and with a floor.
+#[test]
+fn each_kind_cuts_its_range_at_cap_and_floor() {
+    let proportional = |factor| Jitter::Proportional { factor };
+    let additive = |seconds| Jitter::Additive { max: Duration::from_secs(seconds) };
+    let (cut, clamped, loose) = (Bound::Range, Bound::Sample, Bound::Loose);
+    for (jitter, bound, below, at_cap, floored) in [
+        (Jitter::None, cut, (4, 4), (10, 10), (4, 4)),
+        (Jitter::Full, cut, (0, 4), (0, 10), (3, 4)),
+        (Jitter::Equal, cut, (2, 4), (5, 10), (3, 4)),
+        (proportional(0.5), cut, (2, 6), (5, 10), (3, 6)),
+        (proportional(0.5), clamped, (2, 6), (5, 10), (3, 6)),
+        (proportional(0.5), loose, (2, 6), (5, 15), (3, 6)),
+        (proportional(1.0), cut, (0, 8), (0, 10), (3, 8)),
+        (additive(3), cut, (4, 7), (7, 10), (4, 7)),
+        (additive(8), cut, (2, 10), (2, 10), (3, 10)),
+        (additive(30), cut, (0, 10), (0, 10), (3, 10)),
+        (additive(3), clamped, (4, 7), (10, 10), (4, 7)),
+        (additive(3), loose, (4, 7), (10, 13), (4, 7)),
+        // Of a fresh series, whatever the number: from the initial wait, 1 s, to three times that.
+        (Jitter::Decorrelated, cut, (1, 3), (1, 3), (3, 3)),
+    ] {
+        let backoff = Backoff::new(Schedule::exponential(Duration::from_secs(1)))
+            .cap(Duration::from_secs(10))
+            .jitter(jitter)
+            .bound(bound);
+        let seconds = |backoff: &Backoff, n| {
+            let (lowest, highest) = range(backoff, n);
+            assert_eq!((lowest % 1_000_000_000, highest % 1_000_000_000), (0, 0), "{jitter:?}");
+            (lowest / 1_000_000_000, highest / 1_000_000_000)
+        };
+        assert_eq!(seconds(&backoff, 3), below, "{jitter:?} {bound:?}");
+        assert_eq!(seconds(&backoff, 40), at_cap, "{jitter:?} {bound:?} at the cap");
+        assert_eq!(
+            seconds(&backoff.floor(Duration::from_secs(3)), 3),
+            floored,
+            "{jitter:?} {bound:?} floored"
+        );
+    }
+}
+
+/// Each decorrelated wait is drawn up to three times the one before it, as far as the cap.
+#[test]
+fn decorrelated_jitter_grows_from_the_wait_before() {
+    let backoff = Backoff::new(Schedule::exponential(Duration::from_secs(1)))
+        .cap(Duration::from_secs(10))
+        .jitter(Jitter::Decorrelated);
+    let mut memory = Memory::default();
+    let mut dice = Dice::new(3);
+    let mut previous = Duration::from_secs(1);
+    for n in 1..200 {
+        let range = backoff.range(n, Duration::ZERO, memory);
+        assert_eq!(range.lowest, Duration::from_secs(1));
+        assert_eq!(range.highest, (3 * previous).min(Duration::from_secs(10)));
+        previous = backoff.wait(n, Duration::ZERO, &mut memory, dice.roll());
+    }
+}
