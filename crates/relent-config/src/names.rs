@@ -1,0 +1,436 @@
+//! The names that a policy file knows, and what other systems call the same things.
+
+use relent_core::Class;
+
+use crate::duration::format_duration;
+use crate::tree::{Node, Value};
+use std::time::Duration;
+
+/// A table of the file, by its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Root,
+    Policy,
+    Deadline,
+    Backoff,
+    RuleBackoff,
+    Stage,
+    Jitter,
+    Hint,
+    HintMode,
+    On,
+    OnClass,
+    Rule,
+    Idempotency,
+}
+
+const BACKOFF: &[&str] = &[
+    "kind",
+    "initial",
+    "multiplier",
+    "step",
+    "waits",
+    "stages",
+    "slot",
+    "max_exponent",
+    "cap",
+    "floor",
+    "first",
+    "bound",
+    "initial_spread",
+    "reset_after",
+];
+
+impl Section {
+    /// The keys, in the order in which they are told and written.
+    pub(crate) fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Root => &["version", "policies"],
+            Self::Policy => &[
+                "description",
+                "base",
+                "max_attempts",
+                "deadline",
+                "on_deadline",
+                "attempt_timeout",
+                "backoff",
+                "jitter",
+                "hint",
+                "retry_on",
+                "rules",
+                "on",
+                "idempotency",
+                "seed",
+            ],
+            Self::Deadline => &["total", "reserve"],
+            Self::Backoff => BACKOFF,
+            // A spread before the first attempt and a reset belong to the call, not to some of its failures.
+            Self::RuleBackoff => BACKOFF.split_at(12).0,
+            Self::Stage => &["until", "initial", "multiplier"],
+            Self::Jitter => &["kind", "factor", "max"],
+            Self::Hint => &["mode", "max", "over_max", "spread"],
+            Self::HintMode => &["clamp"],
+            Self::On => &["transient", "throttled", "timeout", "not_sent", "permanent", "ignored"],
+            Self::OnClass => &["max_attempts", "backoff", "jitter", "count"],
+            Self::Rule => &["name", "classes", "max_attempts", "backoff", "jitter", "count"],
+            Self::Idempotency => &["require"],
+        }
+    }
+
+    /// The path of its keys from the policy.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::Backoff | Self::RuleBackoff => "backoff",
+            Self::Jitter => "jitter",
+            Self::Hint => "hint",
+            Self::HintMode => "hint.mode",
+            Self::Idempotency => "idempotency",
+            Self::Root | Self::Policy | Self::Stage | Self::On | Self::OnClass | Self::Rule => "",
+        }
+    }
+}
+
+/// The kinds of backoff, each with the keys that only some kinds have.
+pub(crate) const BACKOFF_KINDS: &[(&str, &[&str])] = &[
+    ("constant", &["initial"]),
+    ("linear", &["initial", "step"]),
+    ("exponential", &["initial", "multiplier"]),
+    ("fibonacci", &["initial"]),
+    ("list", &["waits"]),
+    ("stages", &["stages"]),
+    ("csma", &["slot", "max_exponent"]),
+];
+
+/// The kinds of jitter, each with its keys.
+pub(crate) const JITTER_KINDS: &[(&str, &[&str])] = &[
+    ("none", &[]),
+    ("full", &[]),
+    ("equal", &[]),
+    ("proportional", &["factor"]),
+    ("additive", &["max"]),
+    ("decorrelated", &[]),
+    ("decorrelated_v2", &[]),
+];
+
+/// The known name that is nearest to `word`, if one is near enough to be a slip.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > 64 {
+        return None;
+    }
+    let word = word.to_lowercase().replace(['-', ' '], "_");
+    let reach = (word.chars().count() / 3).clamp(1, 3);
+    known
+        .into_iter()
+        .map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance <= reach && *distance < name.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// How another system's value becomes ours.
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    /// The same value.
+    Same,
+    /// Retries, where we count attempts.
+    Retries,
+    /// A number of these.
+    Millis,
+    Seconds,
+    /// A duration whose unit only that system knows.
+    Time,
+    /// A time limit, of the call or of an attempt.
+    Timeout,
+    /// Random or not.
+    Random,
+    /// A fraction around the wait.
+    Around,
+    /// A word, in small letters here.
+    Word,
+}
+
+/// Other systems' names, without capitals, hyphens and underscores, from the documents of: axios-retry, p-retry, got,
+/// ky, Polly, Resilience4j, Spring Retry, tenacity, stamina, backoff, urllib3, gRPC, Envoy, Istio, Temporal, Step
+/// Functions, Failsafe, cenkalti/backoff, retry-go, go-retryablehttp, backon, tokio-retry, AWS SDKs.
+const FOREIGN: &[(&str, &str, Meaning)] = &[
+    ("maxretries", "max_attempts", Meaning::Retries),
+    ("maxretry", "max_attempts", Meaning::Retries),
+    ("maxretryattempts", "max_attempts", Meaning::Retries),
+    ("numretries", "max_attempts", Meaning::Retries),
+    ("retries", "max_attempts", Meaning::Retries),
+    ("retry", "max_attempts", Meaning::Retries),
+    ("retrycount", "max_attempts", Meaning::Retries),
+    ("retrymax", "max_attempts", Meaning::Retries),
+    ("retrylimit", "max_attempts", Meaning::Retries),
+    ("limit", "max_attempts", Meaning::Retries),
+    ("attempts", "max_attempts", Meaning::Same),
+    ("tries", "max_attempts", Meaning::Same),
+    ("maxtries", "max_attempts", Meaning::Same),
+    ("maximumattempts", "max_attempts", Meaning::Same),
+    ("stopafterattempt", "max_attempts", Meaning::Same),
+    ("totalmaxattempts", "max_attempts", Meaning::Same),
+    ("maxdelay", "backoff.cap", Meaning::Time),
+    ("maxdelayms", "backoff.cap", Meaning::Millis),
+    ("maxdelaymillis", "backoff.cap", Meaning::Millis),
+    ("maxdelayseconds", "backoff.cap", Meaning::Seconds),
+    ("maximumdelay", "backoff.cap", Meaning::Time),
+    ("maxinterval", "backoff.cap", Meaning::Time),
+    ("maximuminterval", "backoff.cap", Meaning::Time),
+    ("maxbackoff", "backoff.cap", Meaning::Time),
+    ("maxbackoffms", "backoff.cap", Meaning::Millis),
+    ("maxwait", "backoff.cap", Meaning::Time),
+    ("maxwaittime", "backoff.cap", Meaning::Time),
+    ("maxms", "backoff.cap", Meaning::Millis),
+    ("capms", "backoff.cap", Meaning::Millis),
+    ("maxtimeout", "backoff.cap", Meaning::Millis),
+    ("backofflimit", "backoff.cap", Meaning::Millis),
+    ("backoffmax", "backoff.cap", Meaning::Seconds),
+    ("exponentialmaxwaitduration", "backoff.cap", Meaning::Time),
+    ("retrywaitmax", "backoff.cap", Meaning::Time),
+    ("ceiling", "backoff.cap", Meaning::Time),
+    ("base", "backoff.initial", Meaning::Time),
+    ("basems", "backoff.initial", Meaning::Millis),
+    ("basedelay", "backoff.initial", Meaning::Time),
+    ("basedelayms", "backoff.initial", Meaning::Millis),
+    ("baseinterval", "backoff.initial", Meaning::Time),
+    ("mindelay", "backoff.initial", Meaning::Time),
+    ("minbackoff", "backoff.initial", Meaning::Time),
+    ("mintimeout", "backoff.initial", Meaning::Millis),
+    ("initialinterval", "backoff.initial", Meaning::Time),
+    ("initialdelay", "backoff.initial", Meaning::Time),
+    ("initialdelayms", "backoff.initial", Meaning::Millis),
+    ("initialms", "backoff.initial", Meaning::Millis),
+    ("initialbackoff", "backoff.initial", Meaning::Time),
+    ("initialbackoffms", "backoff.initial", Meaning::Millis),
+    ("initialwait", "backoff.initial", Meaning::Time),
+    ("startinginterval", "backoff.initial", Meaning::Time),
+    ("waitduration", "backoff.initial", Meaning::Time),
+    ("delay", "backoff.initial", Meaning::Time),
+    ("delayms", "backoff.initial", Meaning::Millis),
+    ("retrydelay", "backoff.initial", Meaning::Time),
+    ("interval", "backoff.initial", Meaning::Time),
+    ("intervalms", "backoff.initial", Meaning::Millis),
+    ("intervalseconds", "backoff.initial", Meaning::Seconds),
+    ("wait", "backoff.initial", Meaning::Time),
+    ("retrywaitmin", "backoff.initial", Meaning::Time),
+    ("minwait", "backoff.floor", Meaning::Time),
+    ("factor", "backoff.multiplier", Meaning::Same),
+    ("expbase", "backoff.multiplier", Meaning::Same),
+    ("exponentialbase", "backoff.multiplier", Meaning::Same),
+    ("exponent", "backoff.multiplier", Meaning::Same),
+    ("backofffactor", "backoff.multiplier", Meaning::Same),
+    ("backoffcoefficient", "backoff.multiplier", Meaning::Same),
+    ("backoffrate", "backoff.multiplier", Meaning::Same),
+    ("backoffmultiplier", "backoff.multiplier", Meaning::Same),
+    ("exponentialbackoffmultiplier", "backoff.multiplier", Meaning::Same),
+    ("growth", "backoff.multiplier", Meaning::Same),
+    ("increment", "backoff.step", Meaning::Time),
+    ("delays", "backoff.waits", Meaning::Same),
+    ("intervals", "backoff.waits", Meaning::Same),
+    ("type", "backoff.kind", Meaning::Word),
+    ("strategy", "backoff.kind", Meaning::Word),
+    ("backofftype", "backoff.kind", Meaning::Word),
+    ("backoffstrategy", "backoff.kind", Meaning::Word),
+    ("timeout", "deadline", Meaning::Timeout),
+    ("timeoutms", "deadline", Meaning::Timeout),
+    ("timeoutseconds", "deadline", Meaning::Timeout),
+    ("totaltimeout", "deadline", Meaning::Time),
+    ("overalltimeout", "deadline", Meaning::Time),
+    ("calltimeout", "deadline", Meaning::Time),
+    ("maxelapsed", "deadline", Meaning::Time),
+    ("maxelapsedtime", "deadline", Meaning::Time),
+    ("maxduration", "deadline", Meaning::Time),
+    ("maxretrytime", "deadline", Meaning::Millis),
+    ("maxtime", "deadline", Meaning::Time),
+    ("scheduletoclosetimeout", "deadline", Meaning::Time),
+    ("stopafterdelay", "deadline", Meaning::Time),
+    ("stopbeforedelay", "deadline", Meaning::Time),
+    ("pertrytimeout", "attempt_timeout", Meaning::Time),
+    ("perattempttimeout", "attempt_timeout", Meaning::Time),
+    ("attempttimeoutms", "attempt_timeout", Meaning::Millis),
+    ("starttoclosetimeout", "attempt_timeout", Meaning::Time),
+    ("requesttimeout", "attempt_timeout", Meaning::Time),
+    ("usejitter", "jitter", Meaning::Random),
+    ("withjitter", "jitter", Meaning::Random),
+    ("randomize", "jitter", Meaning::Random),
+    ("random", "jitter", Meaning::Random),
+    ("fulljitter", "jitter", Meaning::Random),
+    ("enablerandomizedwait", "jitter", Meaning::Random),
+    ("jitterstrategy", "jitter", Meaning::Word),
+    ("jittertype", "jitter", Meaning::Word),
+    ("jitterfactor", "jitter", Meaning::Around),
+    ("randomizedwaitfactor", "jitter", Meaning::Around),
+    ("randomizationfactor", "jitter", Meaning::Around),
+    ("respectretryafter", "hint.mode", Meaning::Random),
+    ("respectretryafterheader", "hint.mode", Meaning::Random),
+    ("retryafter", "hint", Meaning::Random),
+    ("maxretryafter", "hint.max", Meaning::Time),
+    ("extends", "base", Meaning::Same),
+    ("inherits", "base", Meaning::Same),
+    ("inherit", "base", Meaning::Same),
+    ("parent", "base", Meaning::Same),
+    ("baseconfig", "base", Meaning::Same),
+];
+
+/// What should have been written instead of a key of another system, or of another table.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Translation {
+    /// The path of our key from the policy.
+    pub(crate) key: &'static str,
+    /// A whole sentence.
+    pub(crate) help: String,
+    /// It is our own name, in the wrong table or with other capitals.
+    pub(crate) ours: bool,
+}
+
+/// Whether `key`, which `section` does not know, has a meaning elsewhere.
+pub(crate) fn translate(section: Section, key: &str, node: &Node) -> Option<Translation> {
+    let plain: String = key
+        .chars()
+        .filter(|letter| !matches!(letter, '_' | '-' | ' '))
+        .flat_map(char::to_lowercase)
+        .collect();
+    // Our own name in other letters: `maxAttempts`.
+    if let Some(ours) = section.keys().iter().find(|ours| ours.replace('_', "") == plain) {
+        return Some(Translation { key: ours, help: write_as(ours, &value_text(node)), ours: true });
+    }
+    if let Some(found) = misplaced(section, &plain, node) {
+        return Some(found);
+    }
+    let (_, path, meaning) = FOREIGN.iter().find(|(foreign, path, _)| {
+        // `factor` of a jitter is one of ours; only a backoff's is foreign.
+        *foreign == plain && !(section == Section::Jitter && path.starts_with("backoff"))
+    })?;
+    let name = relative(section, path);
+    Some(Translation { key: path, help: meaning.say(name, node), ours: false })
+}
+
+/// One of our own keys in a table that it does not belong to.
+fn misplaced(section: Section, plain: &str, node: &Node) -> Option<Translation> {
+    const HOMES: &[(&str, &str)] = &[
+        ("initial", "backoff.initial"),
+        ("multiplier", "backoff.multiplier"),
+        ("step", "backoff.step"),
+        ("cap", "backoff.cap"),
+        ("floor", "backoff.floor"),
+        ("waits", "backoff.waits"),
+        ("stages", "backoff.stages"),
+        ("slot", "backoff.slot"),
+        ("first", "backoff.first"),
+        ("bound", "backoff.bound"),
+        ("initialspread", "backoff.initial_spread"),
+        ("resetafter", "backoff.reset_after"),
+        ("reserve", "deadline.reserve"),
+        ("overmax", "hint.over_max"),
+        ("jitter", "jitter"),
+        ("maxattempts", "max_attempts"),
+        ("deadline", "deadline"),
+        ("attempttimeout", "attempt_timeout"),
+        ("ondeadline", "on_deadline"),
+        ("retryon", "retry_on"),
+        ("hint", "hint"),
+        ("seed", "seed"),
+    ];
+    let (_, path) = HOMES.iter().find(|(name, _)| *name == plain)?;
+    let help = match section {
+        Section::Root => {
+            format!("it belongs into a policy: [policies.NAME], then {}", entry(path, &value_text(node)))
+        }
+        _ if path.contains('.') || section.path().is_empty() => write_as(path, &value_text(node)),
+        _ => format!("it belongs into the policy, beside `{}`", section.path()),
+    };
+    Some(Translation { key: path, help, ours: true })
+}
+
+/// The path as it is written in `section`.
+fn relative(section: Section, path: &'static str) -> &'static str {
+    match path.split_once('.') {
+        Some((table, key)) if table == section.path() => key,
+        _ => path,
+    }
+}
+
+impl Meaning {
+    fn say(self, name: &str, node: &Node) -> String {
+        let number = match &node.value {
+            Value::Integer(Some(number)) => u64::try_from(*number).ok(),
+            _ => None,
+        };
+        match self {
+            Self::Retries => match (number, &node.value) {
+                (Some(retries), _) => {
+                    write_as(name, &retries.saturating_add(1).to_string()) + " (the first attempt counts)"
+                }
+                (None, Value::Integer(Some(-1))) => write_as(name, "\"unlimited\""),
+                _ => format!("the name is `{name}`; it counts attempts, so it is one more than the retries"),
+            },
+            Self::Same if name == "max_attempts" && number == Some(0) => write_as(name, "\"unlimited\""),
+            Self::Same => write_as(name, &value_text(node)),
+            Self::Millis => match number {
+                Some(number) => write_as(name, &quoted(Duration::from_millis(number))),
+                None => Self::Time.say(name, node),
+            },
+            Self::Seconds => match number {
+                Some(number) => write_as(name, &quoted(Duration::from_secs(number))),
+                None => Self::Time.say(name, node),
+            },
+            Self::Time => match (number, node.string()) {
+                (Some(number), _) => format!(
+                    "write {} or {}, with the unit that was meant",
+                    entry(name, &format!("\"{number}ms\"")),
+                    entry(name, &format!("\"{number}s\""))
+                ),
+                (None, Some(_)) => write_as(name, &value_text(node)),
+                _ => format!("the name is `{name}`"),
+            },
+            Self::Timeout => {
+                "write `deadline` for the end of the whole call, or `attempt_timeout` for that of one attempt"
+                    .to_owned()
+            }
+            Self::Random => match (&node.value, name) {
+                (Value::Boolean(true), "hint.mode" | "mode") => write_as(name, "\"minimum\""),
+                (Value::Boolean(false), "hint.mode" | "mode") => write_as(name, "\"ignore\""),
+                (Value::Boolean(true), "jitter") => write_as(name, "\"full\""),
+                (Value::Boolean(false), "jitter") => write_as(name, "\"none\""),
+                _ => format!("the name is `{name}`"),
+            },
+            Self::Around => {
+                let factor = value_text(node);
+                write_as(name, &format!("{{ kind = \"proportional\", factor = {factor} }}"))
+            }
+            Self::Word => match node.string() {
+                Some(word) => write_as(name, &format!("\"{}\"", word.to_lowercase().escape_debug())),
+                None => format!("the name is `{name}`"),
+            },
+        }
+    }
+}
+
+fn write_as(name: &str, value: &str) -> String {
+    format!("write {}", entry(name, value))
+}
+
+fn entry(name: &str, value: &str) -> String {
+    format!("`{name} = {value}`")
+}
+
+fn quoted(duration: Duration) -> String {
+    format!("\"{}\"", format_duration(duration))
+}
+
+/// The value in short, for a message.
+fn value_text(node: &Node) -> String {
+    match &node.value {
+        Value::String(text) if text.chars().count() <= 40 => format!("\"{}\"", text.escape_debug()),
+        Value::Integer(Some(number)) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(value) => value.to_string(),
+        _ => "…".to_owned(),
+    }
+}
+
+/// The class of a word.
+pub(crate) fn class(word: &str) -> Option<Class> {
+    word.parse().ok()
+}
