@@ -47,7 +47,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     }
     if let Some(at) = text.find(char::is_whitespace) {
         let joined: String = text.split_whitespace().collect();
-        let good = parse_duration(&joined).is_ok().then_some(joined);
+        let good = if parse_duration(&joined).is_ok() { Some(joined) } else { suggest(&joined) };
         let length = text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
         return Err(DurationError::new(Wrong::Space, at..at + length, good));
     }
@@ -282,11 +282,11 @@ impl DurationError {
 impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.wrong {
-            Wrong::Empty => f.write_str("an empty text is no duration"),
-            Wrong::Space => f.write_str("a duration has no spaces"),
-            Wrong::Negative => f.write_str("a duration cannot be negative"),
-            Wrong::NoNumber => f.write_str("expected a number here"),
-            Wrong::NoUnit => f.write_str("a number without a unit is no duration"),
+            Wrong::Empty => f.write_str("an empty text"),
+            Wrong::Space => f.write_str("a space in it"),
+            Wrong::Negative => f.write_str("it is negative"),
+            Wrong::NoNumber => f.write_str("there is no number here"),
+            Wrong::NoUnit => f.write_str("a number without a unit"),
             Wrong::UnknownUnit => f.write_str("unknown unit; there are d, h, m, s, ms, us and ns"),
             Wrong::UnitTwice => f.write_str("this unit is there twice"),
             Wrong::Order => f.write_str("units go from the longest to the shortest"),

@@ -363,7 +363,7 @@ fn check_policy(name: &str, node: &Node, problems: &mut Vec<Problem>) -> bool {
     let problem = problem.label("expected a policy, which is a table");
     let misplaced = Section::Policy.keys().contains(&name);
     problems.push(
-        problem.maybe_help(misplaced.then(|| format!("`{name}` belongs into a policy: [policies.NAME]"))),
+        problem.maybe_help(misplaced.then(|| format!("`{name}` belongs in a policy: [policies.NAME]"))),
     );
     false
 }

@@ -278,6 +278,8 @@ const FOREIGN: &[(&str, &str, Meaning)] = &[
 pub(crate) struct Translation {
     /// The path of our key from the policy.
     pub(crate) key: &'static str,
+    /// What we call it, quoted.
+    pub(crate) names: String,
     /// A whole sentence.
     pub(crate) help: String,
     /// It is our own name, in the wrong table or with other capitals.
@@ -293,7 +295,12 @@ pub(crate) fn translate(section: Section, key: &str, node: &Node) -> Option<Tran
         .collect();
     // Our own name in other letters: `maxAttempts`.
     if let Some(ours) = section.keys().iter().find(|ours| ours.replace('_', "") == plain) {
-        return Some(Translation { key: ours, help: write_as(ours, &value_text(node)), ours: true });
+        return Some(Translation {
+            key: ours,
+            names: format!("`{ours}`"),
+            help: write_as(ours, &value_text(node)),
+            ours: true,
+        });
     }
     if let Some(found) = misplaced(section, &plain, node) {
         return Some(found);
@@ -303,7 +310,11 @@ pub(crate) fn translate(section: Section, key: &str, node: &Node) -> Option<Tran
         *foreign == plain && !(section == Section::Jitter && path.starts_with("backoff"))
     })?;
     let name = relative(section, path);
-    Some(Translation { key: path, help: meaning.say(name, node), ours: false })
+    let names = match meaning {
+        Meaning::Timeout => "`deadline` (the whole call) or `attempt_timeout` (one attempt)".to_owned(),
+        _ => format!("`{path}`"),
+    };
+    Some(Translation { key: path, names, help: meaning.say(name, node), ours: false })
 }
 
 /// One of our own keys in a table that it does not belong to.
@@ -335,12 +346,12 @@ fn misplaced(section: Section, plain: &str, node: &Node) -> Option<Translation> 
     let (_, path) = HOMES.iter().find(|(name, _)| *name == plain)?;
     let help = match section {
         Section::Root => {
-            format!("it belongs into a policy: [policies.NAME], then {}", entry(path, &value_text(node)))
+            format!("it belongs in a policy: [policies.NAME], then {}", entry(path, &value_text(node)))
         }
         _ if path.contains('.') || section.path().is_empty() => write_as(path, &value_text(node)),
-        _ => format!("it belongs into the policy, beside `{}`", section.path()),
+        _ => format!("it belongs in the policy, beside `{}`", section.path()),
     };
-    Some(Translation { key: path, help, ours: true })
+    Some(Translation { key: path, names: format!("`{path}`"), help, ours: true })
 }
 
 /// The path as it is written in `section`.
@@ -384,10 +395,14 @@ impl Meaning {
                 (None, Some(_)) => write_as(name, &value_text(node)),
                 _ => format!("the name is `{name}`"),
             },
-            Self::Timeout => {
-                "write `deadline` for the end of the whole call, or `attempt_timeout` for that of one attempt"
-                    .to_owned()
-            }
+            Self::Timeout => match (number, node.string()) {
+                (_, Some(_)) => {
+                    write_as("deadline", &value_text(node))
+                        + ", or "
+                        + &entry("attempt_timeout", &value_text(node))
+                }
+                _ => "give it as a duration with its unit".to_owned(),
+            },
             Self::Random => match (&node.value, name) {
                 (Value::Boolean(true), "hint.mode" | "mode") => write_as(name, "\"minimum\""),
                 (Value::Boolean(false), "hint.mode" | "mode") => write_as(name, "\"ignore\""),

@@ -66,12 +66,11 @@ fn unknown_key(section: Section, extra: &[String], path: &str, key: &str, node: 
     let inside = if path.is_empty() { String::new() } else { format!(" in `{path}`") };
     if let Some(found) = names::translate(section, key, node) {
         let name = found.key.rsplit('.').next().unwrap_or(found.key);
+        let ours = found.names;
         let (code, message) = match found.ours {
             true if name == key => (Code::MisplacedKey, format!("`{shown}` does not belong here")),
             true => (Code::UnknownKey, format!("unknown key `{shown}`{inside}")),
-            false => {
-                (Code::ForeignKey, format!("unknown key `{shown}`{inside}: relent calls it `{}`", found.key))
-            }
+            false => (Code::ForeignKey, format!("unknown key `{shown}`{inside}: relent calls it {ours}")),
         };
         return Problem::new(code, &node.key, message).help(found.help);
     }
@@ -122,7 +121,7 @@ impl Reader<'_> {
                 Some(Read { policy, description, rules: rule_names, settings: Vec::new(), extensions })
             }
             Err(error) => {
-                self.refused(error, table, "");
+                self.refused(error, &[table], "");
                 None
             }
         }
@@ -155,7 +154,7 @@ impl Reader<'_> {
         let message = match &node.value {
             Value::Integer(Some(number)) => match u32::try_from(*number) {
                 Ok(attempts) if attempts > 0 => return Some(attempts),
-                Ok(_) => "`0` attempts would be no call at all; the first attempt counts".to_owned(),
+                Ok(_) => format!("`{path}` counts the first attempt: 0 would be no call at all"),
                 Err(_) if *number < 0 => format!("`{path}` cannot be negative"),
                 Err(_) => format!("`{path}` is at most {}", u32::MAX),
             },
@@ -190,25 +189,27 @@ impl Reader<'_> {
     }
 
     fn times(&mut self, builder: PolicyBuilder, table: &Table) -> PolicyBuilder {
+        let mut builder = builder;
         let before = self.problems.len();
         let mut parts = Policy::default().to_builder();
-        let mut builder = builder;
         let deadline = self.deadline(table);
         if let Some(deadline) = deadline {
             parts = parts.deadline(deadline);
             builder = builder.deadline(deadline);
         }
+        self.check(parts, before, &[table], "");
         if let Some(fit) = self.on_deadline(table, deadline.is_some()) {
-            parts = parts.on_deadline(fit);
             builder = builder.on_deadline(fit);
         }
+        let before = self.problems.len();
+        let mut parts = Policy::default().to_builder();
         if let Some(timeout) =
             self.optional_duration(table, "", "attempt_timeout", "only the caller knows it")
         {
             parts = parts.attempt_timeout(timeout);
             builder = builder.attempt_timeout(timeout);
         }
-        self.check(parts, before, table, "");
+        self.check(parts, before, &[table], "");
         builder
     }
 
@@ -293,7 +294,7 @@ impl Reader<'_> {
             in_rule: false,
         };
         let backoff = self.backoff(spec);
-        self.check(Policy::default().to_builder().backoff(backoff.clone()), before, table, "");
+        self.check(Policy::default().to_builder().backoff(backoff.clone()), before, &[table], "");
         backoff
     }
 
@@ -303,10 +304,8 @@ impl Reader<'_> {
         let (kind, kind_node) = match spec.table.get("kind") {
             Some(node) => {
                 let kinds: Vec<&str> = BACKOFF_KINDS.iter().map(|(kind, _)| *kind).collect();
-                let Some(kind) = self.word(node, &format!("{path}.kind"), &kinds) else {
-                    self.problems.extend(unknown_keys(spec.section, &[], &path, spec.told));
-                    return Backoff::new(Schedule::exponential(Duration::from_millis(100)));
-                };
+                // Of an unknown kind, the other keys can still be looked at one by one.
+                let kind = self.word(node, &format!("{path}.kind"), &kinds).unwrap_or("");
                 if spec.told.contains_key("kind") {
                     self.given(&format!("{path}.kind"), toml_string(kind), node);
                 }
@@ -324,7 +323,9 @@ impl Reader<'_> {
             }
         };
         self.problems.extend(unknown_keys(spec.section, &[], &path, spec.told));
-        self.keys_of_kind(BACKOFF_KINDS, kind, kind_node, "backoff", spec.told);
+        if !kind.is_empty() {
+            self.keys_of_kind(BACKOFF_KINDS, kind, kind_node, "backoff", spec.told);
+        }
         let mut fields = Fields { path: &path, spec: &spec, reader: self };
         let schedule = fields.schedule(kind, kind_node);
         let cap = fields.optional("cap");
@@ -551,7 +552,7 @@ impl Reader<'_> {
                 "clients told the same time must not return together",
             ),
         }
-        self.check(Policy::default().to_builder().hint(hint), before, table, "");
+        self.check(Policy::default().to_builder().hint(hint), before, &[table], "");
         hint
     }
 
@@ -746,7 +747,7 @@ impl Reader<'_> {
                 rule = rule.count(if word == "all" { Count::All } else { Count::Own });
             }
         }
-        self.check(Policy::default().to_builder().rule(rule.clone()), before, own, path);
+        self.check(Policy::default().to_builder().rule(rule.clone()), before, &[own, policy], path);
         (self.problems.len() == before).then_some(rule)
     }
 
@@ -870,7 +871,20 @@ impl Reader<'_> {
         let node = table.get(key)?;
         let found = node.table();
         if found.is_none() {
-            self.wrong_type(node, key, "a table", Some(format!("write `{shape}`")));
+            let kinds = |words: &[(&str, &[&str])], word| words.iter().any(|(kind, _)| *kind == word);
+            let help = match (key, node.string(), &node.value) {
+                ("backoff", Some(word), _) if kinds(BACKOFF_KINDS, word) => {
+                    format!("write `backoff = {{ kind = \"{word}\" }}`")
+                }
+                ("hint", Some(word @ ("minimum" | "exact" | "ignore")), _) => {
+                    format!("write `hint = {{ mode = \"{word}\" }}`")
+                }
+                ("idempotency", _, Value::Boolean(require)) => {
+                    format!("write `idempotency = {{ require = {require} }}`")
+                }
+                _ => format!("write `{shape}`"),
+            };
+            self.wrong_type(node, key, "a table", Some(help));
         }
         found
     }
@@ -884,7 +898,9 @@ impl Reader<'_> {
             }
             Value::Array(elements) => Some(elements),
             _ => {
-                self.wrong_type(node, path, expected, None);
+                let name = path.rsplit('.').next().unwrap_or(path);
+                let help = node.string().map(|word| format!("write `{name} = [\"{}\"]`", shorten(word)));
+                self.wrong_type(node, path, expected, help.filter(|_| name != "rules" && name != "stages"));
                 None
             }
         }
@@ -1092,16 +1108,16 @@ impl Reader<'_> {
     }
 
     /// Asks the core whether the parts read so far can work together.
-    fn check(&mut self, parts: PolicyBuilder, before: usize, table: &Table, prefix: &str) {
+    fn check(&mut self, parts: PolicyBuilder, before: usize, tables: &[&Table], prefix: &str) {
         if self.problems.len() == before
             && let Err(error) = parts.build()
         {
-            self.refused(error, table, prefix);
+            self.refused(error, tables, prefix);
         }
     }
 
     /// The core's refusal, at the place that can be changed: this policy's own key before an inherited one.
-    fn refused(&mut self, error: PolicyError, table: &Table, prefix: &str) {
+    fn refused(&mut self, error: PolicyError, tables: &[&Table], prefix: &str) {
         let key = error.key().strip_prefix("rules.").unwrap_or(error.key());
         let related: &[&str] = match key {
             "backoff.floor" => &["backoff.floor", "backoff.cap"],
@@ -1111,14 +1127,22 @@ impl Reader<'_> {
             "deadline" => &["deadline.total", "deadline"],
             _ => &[],
         };
+        let paths = related.iter().copied().chain([key]);
         let places: Vec<&Node> =
-            related.iter().copied().chain([key]).filter_map(|path| lookup(table, path)).collect();
-        let place =
-            places.iter().find(|node| self.owns(node)).or(places.first()).map(|node| node.place.clone());
-        let place = place.or_else(|| table.values().next().map(|node| node.place.clone()));
-        let message = format!("`{prefix}{key}` {}", error.why());
+            paths.flat_map(|path| tables.iter().filter_map(move |table| lookup(table, path))).collect();
+        let blamed = places.iter().find(|node| self.owns(node)).or(places.first());
+        // What cannot be changed here is at least named.
+        let other =
+            |node: &&&Node| !self.owns(node) && blamed.is_some_and(|blamed| blamed.place != node.place);
+        let help = places.iter().find(other).map(|node| {
+            format!("`{}` comes from {}", self.context.sources.text(&node.key), self.origin(node))
+        });
+        let place = blamed.map(|node| node.place.clone());
+        let place = place
+            .or_else(|| tables.iter().find_map(|table| table.values().next()).map(|node| node.place.clone()));
+        let message = format!("`{prefix}{key}`: {}", error.why());
         let problem = Problem { place, ..Problem::anywhere(Code::Conflict, message) };
-        self.problems.push(problem);
+        self.problems.push(problem.maybe_help(help));
     }
 
     fn given(&mut self, path: &str, value: String, node: &Node) {
@@ -1201,8 +1225,23 @@ impl<'a> Fields<'a, '_, '_> {
                     max_exponent: self.max_exponent(),
                 }
             }
-            _ => Schedule::Exponential { initial: self.initial(), multiplier: self.multiplier() },
+            "exponential" => Schedule::Exponential { initial: self.initial(), multiplier: self.multiplier() },
+            _ => self.unknown_schedule(),
         }
+    }
+
+    /// Tells what is wrong with the keys of a kind that is not known.
+    fn unknown_schedule(&mut self) -> Schedule {
+        self.time("step");
+        self.time("slot");
+        self.max_exponent();
+        if let Some(node) = self.spec.table.get("waits") {
+            self.waits(node);
+        }
+        if let Some(node) = self.spec.table.get("stages") {
+            self.stages(node);
+        }
+        Schedule::Exponential { initial: self.initial(), multiplier: self.multiplier() }
     }
 
     fn initial(&mut self) -> Duration {

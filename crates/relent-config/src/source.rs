@@ -21,8 +21,6 @@ pub(crate) struct Source {
 pub(crate) enum SourceKind {
     File,
     Flag,
-    /// The caller: a name that was asked for, without any text.
-    Caller,
 }
 
 /// A range of bytes in one of the [`Sources`].

@@ -39,7 +39,29 @@ fn syntax(error: &toml::de::Error, source: &Source, index: usize) -> Problem {
         let key = source.text.get(place.start..place.end).unwrap_or_default();
         return Problem::new(Code::DuplicateKey, &place, format!("`{}` is given twice", key.trim()));
     }
+    if let Some(problem) = bare_value(source, &place, &expected) {
+        return problem;
+    }
     Problem::new(Code::Syntax, &place, format!("this is not TOML: {what}")).label(expected)
+}
+
+/// A value that is missing or has no quotes is the commonest slip, and told least well by the parser.
+fn bare_value(source: &Source, place: &Place, expected: &str) -> Option<Problem> {
+    if !matches!(
+        expected,
+        "expected literal string" | "expected `nan`" | "expected `true`" | "expected `false`"
+    ) {
+        return None;
+    }
+    let rest = source.text.get(place.start..)?;
+    let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let word = rest.get(..rest.find(|letter| !is_word(letter)).unwrap_or(rest.len()))?;
+    if word.is_empty() {
+        return Some(Problem::new(Code::Syntax, place, "this is not TOML: a value is missing"));
+    }
+    let place = Place { end: place.start + word.len(), ..place.clone() };
+    let problem = Problem::new(Code::Syntax, &place, "this is not TOML: a string has quotes");
+    Some(if word.len() <= 40 { problem.help(format!("write `\"{word}\"`")) } else { problem })
 }
 
 /// Refuses what is too large or nests too deep before anything walks over it recursively (a dotted key of a million
