@@ -41,18 +41,26 @@ const UNITS: [(&str, u64); 7] = [
 /// A [`DurationError`] that names the place in the text: no number, no unit, an unknown unit, a unit twice or out of
 /// order, spaces, a sign, a fraction of a nanosecond, or more than [`MAX_DURATION`].
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    let whole = 0..text.len();
+    read(text).map(Duration::from_nanos).map_err(|(wrong, span)| {
+        let good = if text.len() <= 64 { wrong.suggest(text) } else { None };
+        // A text that is still wrong helps nobody.
+        DurationError { wrong, span, good: good.filter(|good| read(good).is_ok()) }
+    })
+}
+
+/// What is wrong, and the bytes that are.
+type Found = (Wrong, Range<usize>);
+
+/// In nanoseconds.
+fn read(text: &str) -> Result<u64, Found> {
     if text.trim().is_empty() {
-        return Err(DurationError::new(Wrong::Empty, whole, None));
+        return Err((Wrong::Empty, 0..text.len()));
     }
-    if let Some(at) = text.find(char::is_whitespace) {
-        let joined: String = text.split_whitespace().collect();
-        let good = if parse_duration(&joined).is_ok() { Some(joined) } else { suggest(&joined) };
-        let length = text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
-        return Err(DurationError::new(Wrong::Space, at..at + length, good));
+    if let Some((at, space)) = text.char_indices().find(|(_, letter)| letter.is_whitespace()) {
+        return Err((Wrong::Space, at..at + space.len_utf8()));
     }
     if text.starts_with('-') {
-        return Err(DurationError::new(Wrong::Negative, 0..1, None));
+        return Err((Wrong::Negative, 0..1));
     }
     let mut total = 0u128;
     let mut before: Option<usize> = None;
@@ -64,12 +72,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         before = Some(unit);
         at = part.unit.end;
         if part.fraction.is_some() && at < text.len() {
-            return Err(DurationError::new(Wrong::FractionInside, part.number, None));
+            return Err((Wrong::FractionInside, part.number));
         }
     }
-    u64::try_from(total)
-        .map(Duration::from_nanos)
-        .map_err(|_| DurationError::new(Wrong::TooLong, whole, None))
+    u64::try_from(total).map_err(|_| (Wrong::TooLong, 0..text.len()))
 }
 
 /// Writes a duration so that [`parse_duration`] reads the same one (up to [`MAX_DURATION`]).
@@ -127,7 +133,7 @@ struct Part {
 }
 
 impl Part {
-    fn read(text: &str, start: usize) -> Result<Self, DurationError> {
+    fn read(text: &str, start: usize) -> Result<Self, Found> {
         let run = |from: usize, holds: fn(char) -> bool| {
             let rest = text.get(from..).unwrap_or_default();
             from..from + rest.find(|letter| !holds(letter)).unwrap_or(rest.len())
@@ -136,7 +142,7 @@ impl Part {
         if whole.is_empty() {
             // Up to where a number begins again.
             let stray = run(start, |letter| !letter.is_ascii_digit());
-            return Err(DurationError::new(Wrong::NoNumber, stray, suggest(text)));
+            return Err((Wrong::NoNumber, stray));
         }
         let mut number = whole.clone();
         let mut fraction = None;
@@ -144,7 +150,7 @@ impl Part {
             let digits = run(whole.end + 1, |letter| letter.is_ascii_digit());
             number.end = digits.end;
             if digits.is_empty() {
-                return Err(DurationError::new(Wrong::NoNumber, number, None));
+                return Err((Wrong::NoNumber, number));
             }
             fraction = Some(digits);
         }
@@ -153,37 +159,31 @@ impl Part {
     }
 
     /// The unit's place in [`UNITS`], which must lie after `before`.
-    fn unit(&self, text: &str, before: Option<usize>) -> Result<usize, DurationError> {
+    fn unit(&self, text: &str, before: Option<usize>) -> Result<usize, Found> {
         let word = text.get(self.unit.clone()).unwrap_or_default();
         if word.is_empty() {
-            let number = text.get(self.number.clone()).unwrap_or_default();
-            let good = before.is_none().then(|| format!("{number}s"));
-            return Err(DurationError::new(Wrong::NoUnit, self.number.clone(), good));
+            return Err((Wrong::NoUnit, self.number.clone()));
         }
         // U+00B5 and U+03BC look the same.
         let plain = if matches!(word, "µs" | "μs") { "us" } else { word };
         let Some(unit) = UNITS.iter().position(|(name, _)| *name == plain) else {
-            return Err(DurationError::new(Wrong::UnknownUnit, self.unit.clone(), suggest(text)));
+            return Err((Wrong::UnknownUnit, self.unit.clone()));
         };
         match before {
-            Some(before) if before == unit => {
-                Err(DurationError::new(Wrong::UnitTwice, self.unit.clone(), None))
-            }
-            Some(before) if before > unit => Err(DurationError::new(Wrong::Order, self.unit.clone(), None)),
+            Some(before) if before == unit => Err((Wrong::UnitTwice, self.unit.clone())),
+            Some(before) if before > unit => Err((Wrong::Order, self.unit.clone())),
             _ => Ok(unit),
         }
     }
 
-    fn nanos(&self, text: &str, unit: usize) -> Result<u128, DurationError> {
+    fn nanos(&self, text: &str, unit: usize) -> Result<u128, Found> {
         let size = UNITS.get(unit).map_or(1, |(_, size)| u128::from(*size));
         let whole = text.get(self.whole.clone()).unwrap_or_default();
         // More digits than 64 bits hold are too long in any unit.
-        let whole = whole
-            .parse::<u64>()
-            .map_err(|_| DurationError::new(Wrong::TooLong, self.whole.start..self.unit.end, None))?;
+        let whole = whole.parse::<u64>().map_err(|_| (Wrong::TooLong, self.whole.start..self.unit.end))?;
         let mut nanos = u128::from(whole) * size;
         if let Some(fraction) = &self.fraction {
-            let too_fine = || DurationError::new(Wrong::TooFine, self.number.start..self.unit.end, None);
+            let too_fine = || (Wrong::TooFine, self.number.start..self.unit.end);
             let digits = text.get(fraction.clone()).unwrap_or_default().trim_end_matches('0');
             // A day has 10^9 × 86 400 ns, which 14 decimal places divide: more digits can never come out whole.
             let scale =
@@ -200,7 +200,7 @@ impl Part {
 }
 
 /// What was probably meant, if it is plain: other names of the units, capitals, ISO 8601's `PT1M30S`, a missing zero.
-fn suggest(text: &str) -> Option<String> {
+fn plainly(text: &str) -> Option<String> {
     let lower = text.to_lowercase();
     let body = lower.strip_prefix("pt").or(lower.strip_prefix('p')).unwrap_or(&lower);
     let mut good = String::new();
@@ -232,7 +232,7 @@ fn suggest(text: &str) -> Option<String> {
         good.push_str(unit);
         rest = tail;
     }
-    (good != text && parse_duration(&good).is_ok()).then_some(good)
+    Some(good)
 }
 
 /// Why a text is no duration.
@@ -258,11 +258,24 @@ enum Wrong {
     TooLong,
 }
 
-impl DurationError {
-    fn new(wrong: Wrong, span: Range<usize>, good: Option<String>) -> Self {
-        Self { wrong, span, good }
+impl Wrong {
+    fn suggest(self, text: &str) -> Option<String> {
+        match self {
+            // Of several numbers nobody knows which unit was meant.
+            Self::NoUnit if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
+                Some(format!("{text}s"))
+            }
+            Self::Space => {
+                let joined: String = text.split_whitespace().collect();
+                if read(&joined).is_ok() { Some(joined) } else { plainly(&joined) }
+            }
+            Self::UnknownUnit | Self::NoNumber => plainly(text),
+            _ => None,
+        }
     }
+}
 
+impl DurationError {
     /// The bytes of the text that are wrong.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()

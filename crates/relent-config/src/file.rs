@@ -7,6 +7,7 @@ use std::sync::Arc;
 use relent_core::Policy;
 
 use crate::diagnostic::{Code, Errors, Problem};
+use crate::extension::{Checks, Entry};
 use crate::flags::{self, Flag};
 use crate::names::{self, Section};
 use crate::read::{self, Context, Read};
@@ -61,7 +62,7 @@ pub struct File {
 ///
 /// Tables such as `http` in a policy or `[scenarios]` beside the policies belong to the crates that act on them. Who
 /// reads a file declares the tables that he owns; all others are refused like any unknown key. What is in them is
-/// merged by inheritance and handed back as a [`Section`](crate::Extension), whose errors look like all others.
+/// merged by inheritance and handed back as an [`Entry`], whose errors look like all others.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     in_policies: Vec<String>,
@@ -134,14 +135,20 @@ impl Reader {
                 Ok(read) => {
                     let bases = chain.iter().filter_map(|base| file.names.get(*base).cloned()).collect();
                     let name = file.names.get(index).cloned();
-                    file.resolved.push(Resolved::new(name, bases, read));
+                    file.resolved.push(Resolved::new(name, bases, read, sources));
                     file.merged.push(merged);
                 }
                 Err(found) => problems.extend(found),
             }
         }
         for name in &self.beside {
-            file.tables.extend(root.remove(name).map(|node| (name.clone(), node)));
+            match root.remove(name) {
+                Some(node) if node.table().is_some() => {
+                    file.tables.insert(name.clone(), node);
+                }
+                Some(node) => problems.push(read::mistyped(&node, name, "a table")),
+                None => {}
+            }
         }
         if problems.is_empty() { Ok(file) } else { Err(problems) }
     }
@@ -195,6 +202,21 @@ impl File {
         self.resolved("default").ok()
     }
 
+    /// The policies, in the order of the file.
+    pub fn policies(&self) -> std::slice::Iter<'_, Resolved> {
+        self.resolved.iter()
+    }
+
+    /// The table of this name beside `policies`, if another crate owns it and the [`Reader`] was told so.
+    pub fn table(&self, name: &str) -> Option<Entry<'_>> {
+        self.tables.get(name).map(|node| Entry::new(name, node))
+    }
+
+    /// For telling what is wrong in such a table, or in those of all policies at once.
+    pub fn checks(&self) -> Checks {
+        Checks::new(&Sources(vec![Arc::clone(&self.source)]))
+    }
+
     /// The policy of this name with command-line options over it, as one more layer with the same checks.
     ///
     /// # Errors
@@ -211,7 +233,7 @@ impl File {
         };
         let bases = self.resolved.get(index).map(|resolved| resolved.bases.clone()).unwrap_or_default();
         let read = layered(merged, flags, &mut sources, BuiltIn::Library, &self.names, &self.extensions)?;
-        Ok(Resolved::new(Some(name.to_owned()), bases, read))
+        Ok(Resolved::new(Some(name.to_owned()), bases, read, &sources))
     }
 
     fn index(&self, name: &str) -> Option<usize> {
@@ -245,7 +267,7 @@ impl BuiltIn {
     pub fn with(self, flags: &[Flag<'_>]) -> Result<Resolved, Errors> {
         let mut sources = Sources(vec![Arc::new(Source::file("", ""))]);
         let read = layered(&Table::new(), flags, &mut sources, self, &[], &[])?;
-        Ok(Resolved::new(None, Vec::new(), read))
+        Ok(Resolved::new(None, Vec::new(), read, &sources))
     }
 }
 

@@ -23,6 +23,7 @@
 
 mod diagnostic;
 mod duration;
+mod extension;
 mod file;
 mod flags;
 mod names;
@@ -31,10 +32,12 @@ mod read;
 mod resolved;
 mod source;
 mod syntax;
+mod text;
 mod tree;
 
 pub use diagnostic::{Code, Diagnostic, Errors};
 pub use duration::{DurationError, MAX_DURATION, format_duration, parse_duration};
+pub use extension::{Checks, Entry};
 pub use file::{File, Reader, UnknownPolicy};
 pub use flags::Flag;
 pub use print::to_toml;

@@ -1,10 +1,9 @@
 //! The names that a policy file knows, and what other systems call the same things.
 
-use relent_core::Class;
+use std::time::Duration;
 
 use crate::duration::format_duration;
 use crate::tree::{Node, Value};
-use std::time::Duration;
 
 /// A table of the file, by its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -443,9 +442,4 @@ fn value_text(node: &Node) -> String {
         Value::Boolean(value) => value.to_string(),
         _ => "…".to_owned(),
     }
-}
-
-/// The class of a word.
-pub(crate) fn class(word: &str) -> Option<Class> {
-    word.parse().ok()
 }

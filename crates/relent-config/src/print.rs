@@ -5,7 +5,7 @@ use relent_core::{
     Rule, Schedule,
 };
 
-use crate::read::{classes_text, float_text, jitter_text, quoted, stage_text, text_of, toml_string};
+use crate::text::{classes_text, float_text, jitter_text, quoted, stage_text, text_of, toml_string};
 
 /// The keys of a policy as TOML, without the header `[policies.NAME]`: what the defaults say too is left out.
 ///

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use relent_core::{Policy, RuleId};
 
+use crate::extension::{Checks, Entry};
 use crate::read::Read;
+use crate::source::Sources;
 use crate::tree::Node;
 
 /// A policy, and where each of its values comes from.
@@ -18,7 +20,8 @@ pub struct Resolved {
     pub(crate) bases: Vec<String>,
     pub(crate) rules: Vec<String>,
     pub(crate) settings: Vec<Setting>,
-    pub(crate) extensions: BTreeMap<String, Node>,
+    extensions: BTreeMap<String, Node>,
+    sources: Sources,
 }
 
 /// One effective value of a policy.
@@ -56,9 +59,10 @@ impl fmt::Display for Origin {
 }
 
 impl Resolved {
-    pub(crate) fn new(name: Option<String>, bases: Vec<String>, read: Read) -> Self {
+    pub(crate) fn new(name: Option<String>, bases: Vec<String>, read: Read, sources: &Sources) -> Self {
         let Read { policy, description, rules, settings, extensions } = read;
-        Self { name, policy, description, bases, rules, settings, extensions }
+        let sources = sources.clone();
+        Self { name, policy, description, bases, rules, settings, extensions, sources }
     }
 
     /// The policy's name in its file.
@@ -101,6 +105,16 @@ impl Resolved {
     pub fn rule(&self, name: &str) -> Option<RuleId> {
         let index = self.rules.iter().position(|known| known == name)?;
         u8::try_from(index).ok().map(RuleId)
+    }
+
+    /// The table of this name, if another crate owns it and the [`Reader`](crate::Reader) was told so.
+    pub fn extension(&self, name: &str) -> Option<Entry<'_>> {
+        self.extensions.get(name).map(|node| Entry::new(name, node))
+    }
+
+    /// For telling what is wrong in such a table.
+    pub fn checks(&self) -> Checks {
+        Checks::new(&self.sources)
     }
 
     /// The policy as TOML; see [`to_toml`](crate::to_toml()). Rules keep their names.

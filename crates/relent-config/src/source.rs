@@ -148,7 +148,7 @@ fn excerpt(line: &str, start: usize, end: usize) -> (String, usize, usize) {
 }
 
 /// All texts of one reading; the first is the file.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sources(pub(crate) Vec<std::sync::Arc<Source>>);
 
 impl Sources {

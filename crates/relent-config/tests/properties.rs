@@ -1,0 +1,290 @@
+//! For all policies: what is written reads back. For all texts: no panic, and every place lies in the text.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, subsequence};
+use relent_config::{BuiltIn, Code, File, Flag, Reader, to_toml};
+use relent_core::{
+    Backoff, Bound, Class, Classes, Count, Deadline, First, HintMode, HintPolicy, Jitter, Multiplier,
+    OnDeadline, OverMax, Policy, Rule, Schedule, Stage,
+};
+
+fn duration() -> impl Strategy<Value = Duration> {
+    (any::<u64>(), 0u32..64).prop_map(|(nanos, shift)| Duration::from_nanos(nanos >> shift))
+}
+
+fn multiplier() -> impl Strategy<Value = Multiplier> {
+    prop_oneof![
+        Just(Multiplier::TWO),
+        Just(Multiplier::ONE),
+        (1.0..100.0f64).prop_map(|value| Multiplier::new(value).unwrap()),
+        (1u32..40).prop_map(|tenths| Multiplier::new(1.0 + f64::from(tenths) / 10.0).unwrap()),
+        Just(Multiplier::new(f64::MAX).unwrap()),
+    ]
+}
+
+fn stages() -> impl Strategy<Value = Schedule> {
+    let stage = (1u64..1_000_000_000_000, duration(), multiplier());
+    (vec(stage, 1..4), any::<bool>()).prop_map(|(stages, open)| {
+        let mut end = 0;
+        let mut stages: Vec<Stage> = stages
+            .into_iter()
+            .map(|(length, initial, multiplier)| {
+                end += length;
+                Stage { until: Some(Duration::from_nanos(end)), initial, multiplier }
+            })
+            .collect();
+        if open {
+            stages.last_mut().unwrap().until = None;
+        }
+        Schedule::Stages(stages.into())
+    })
+}
+
+fn schedule() -> impl Strategy<Value = Schedule> {
+    prop_oneof![
+        4 => (duration(), multiplier()).prop_map(|(initial, multiplier)| Schedule::Exponential { initial, multiplier }),
+        1 => duration().prop_map(|initial| Schedule::Constant { initial }),
+        1 => (duration(), duration()).prop_map(|(initial, step)| Schedule::Linear { initial, step }),
+        1 => duration().prop_map(|initial| Schedule::Fibonacci { initial }),
+        1 => vec(duration(), 1..5).prop_map(|waits| Schedule::List(waits.into())),
+        1 => stages(),
+        1 => (duration(), 1u32..64).prop_map(|(slot, max_exponent)| Schedule::Csma { slot, max_exponent }),
+    ]
+}
+
+fn jitter() -> impl Strategy<Value = Jitter> {
+    prop_oneof![
+        Just(Jitter::None),
+        Just(Jitter::Full),
+        Just(Jitter::Equal),
+        (0.0..=1.0f64).prop_map(|factor| Jitter::Proportional { factor }),
+        duration().prop_map(|max| Jitter::Additive { max }),
+        Just(Jitter::Decorrelated),
+        Just(Jitter::DecorrelatedV2),
+    ]
+}
+
+fn backoff() -> impl Strategy<Value = Backoff> {
+    let bounds = (proptest::option::of(duration()), proptest::option::of(duration()), any::<bool>());
+    let more = (0u8..3, proptest::option::of(duration()), proptest::option::of(duration()));
+    (schedule(), jitter(), bounds, more).prop_map(
+        |(schedule, jitter, (cap, floor, at_once), (bound, spread, reset))| {
+            let csma = matches!(schedule, Schedule::Csma { .. });
+            // A multiplier beside these has no effect, and so cannot be written.
+            let schedule = match (schedule, jitter) {
+                (Schedule::Exponential { initial, .. }, Jitter::Decorrelated | Jitter::DecorrelatedV2) => {
+                    Schedule::exponential(initial)
+                }
+                (schedule, _) => schedule,
+            };
+            let mut backoff = Backoff::new(schedule).jitter(if csma { Jitter::None } else { jitter });
+            backoff = cap.map_or_else(|| backoff.clone().uncapped(), |cap| backoff.clone().cap(cap));
+            if let Some(floor) = floor {
+                backoff = backoff.floor(floor);
+            }
+            if at_once {
+                backoff = backoff.first(First::Immediate);
+            }
+            backoff = backoff.bound([Bound::Range, Bound::Sample, Bound::Loose][usize::from(bound)]);
+            backoff = backoff.initial_spread(spread.unwrap_or_default());
+            reset.map_or(backoff.clone(), |reset| backoff.reset_after(reset))
+        },
+    )
+}
+
+fn classes() -> impl Strategy<Value = Classes> {
+    let repeatable = vec![
+        Class::Transient,
+        Class::Throttled,
+        Class::Timeout,
+        Class::NotSent,
+        Class::Permanent,
+        Class::Ignored,
+    ];
+    subsequence(repeatable, 0..=6).prop_map(|classes| classes.into_iter().collect())
+}
+
+fn hint() -> impl Strategy<Value = HintPolicy> {
+    let mode = prop_oneof![
+        Just(HintMode::Minimum),
+        Just(HintMode::Exact),
+        duration().prop_map(HintMode::Clamp),
+        Just(HintMode::Ignore)
+    ];
+    (mode, duration(), 0usize..3, 0.0..=1.0f64).prop_map(|(mode, max, over, spread)| match mode {
+        HintMode::Ignore => HintPolicy::DEFAULT.mode(mode),
+        _ => {
+            let hint = HintPolicy::DEFAULT
+                .mode(mode)
+                .max(max)
+                .over_max([OverMax::Abort, OverMax::Clamp, OverMax::Ignore][over]);
+            if matches!(mode, HintMode::Clamp(_)) { hint } else { hint.spread(spread) }
+        }
+    })
+}
+
+/// A class that the rule is for, its limit, and its backoff.
+type Ruled = (Option<Index>, Option<u32>, Option<(Backoff, bool)>);
+
+fn rules() -> impl Strategy<Value = Vec<Ruled>> {
+    let own = proptest::option::of((backoff(), any::<bool>()));
+    vec((proptest::option::of(any::<Index>()), proptest::option::of(1u32..=254), own), 0..=6)
+}
+
+fn built(rules: Vec<Ruled>, retry_on: Classes) -> Vec<Rule> {
+    let mut left: Vec<Class> = retry_on.iter().collect();
+    let mut rule_of = |(class, limit, own): Ruled| {
+        let class = class.filter(|_| !left.is_empty()).map(|index| left.remove(index.index(left.len())));
+        let mut rule = class.map_or_else(Rule::named, Rule::on);
+        rule = limit.map_or(rule.clone(), |limit| rule.max_attempts(limit));
+        let Some((backoff, all)) = own else { return rule };
+        // Spread and reset are the policy's.
+        let backoff = backoff.initial_spread(Duration::ZERO).reset_after(Duration::MAX);
+        rule.backoff(backoff).count(if all { Count::All } else { Count::Own })
+    };
+    rules.into_iter().map(&mut rule_of).collect()
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let limits =
+        (proptest::option::of(1u32..), proptest::option::of((duration(), duration())), any::<bool>());
+    let more = (proptest::option::of(duration()), any::<bool>(), proptest::option::of(any::<u64>()));
+    (limits, more, backoff(), hint(), classes(), rules()).prop_filter_map(
+        "cannot work",
+        |((attempts, deadline, fit), (timeout, idempotent, seed), backoff, hint, retry_on, rules)| {
+            let mut builder = Policy::default().to_builder().backoff(backoff).hint(hint).retry_on(retry_on);
+            builder = match attempts {
+                Some(attempts) => builder.max_attempts(attempts),
+                None => builder.unlimited_attempts(),
+            };
+            if let Some((total, reserve)) = deadline {
+                builder = builder.deadline(Deadline { total, reserve });
+                builder = builder.on_deadline(if fit { OnDeadline::Fit } else { OnDeadline::Stop });
+            }
+            if let Some(timeout) = timeout {
+                builder = builder.attempt_timeout(timeout);
+            }
+            if let Some(seed) = seed {
+                builder = builder.seed(seed);
+            }
+            for rule in built(rules, retry_on) {
+                builder = builder.rule(rule);
+            }
+            builder.require_idempotency(idempotent).build().ok()
+        },
+    )
+}
+
+/// A file with much of what there is.
+const VALID: &str = r#"version = 1
+
+[policies.default]
+description = "calls to our own services"
+max_attempts = 4
+deadline = { total = "30s", reserve = "500ms" }
+on_deadline = "fit"
+attempt_timeout = "5s"
+backoff = { kind = "exponential", initial = "100ms", multiplier = 1.5, cap = "20s" }
+jitter = { kind = "proportional", factor = 0.2 }
+hint = { mode = "minimum", max = "20s", over_max = "abort", spread = 0.2 }
+retry_on = ["transient", "throttled", "timeout", "not_sent"]
+on.throttled = { backoff = { initial = "1s" }, count = "all" }
+http = { transient = [409, 425] }
+
+[policies.payments]
+base = "default"
+rules = [{ name = "busy", max_attempts = 2, jitter = "none" }]
+idempotency = { require = true }
+seed = 7
+
+[policies.mail]
+backoff = { kind = "stages", stages = [{ until = "2h", initial = "15m" }, { initial = "6h", multiplier = 1.5 }] }
+
+[policies.list]
+base = "mail"
+backoff = { kind = "list", waits = ["1s", "5m"] }
+"#;
+
+fn check(text: &str) -> Result<(), TestCaseError> {
+    let reader = Reader::new().policy_table("http");
+    let errors = match reader.parse(text, "relent.toml") {
+        Ok(file) => {
+            for resolved in file.policies() {
+                let again = format!("version = 1\n[policies.p]\n{}", resolved.to_toml());
+                let again =
+                    File::parse(&again, "again").map_err(|errors| TestCaseError::fail(errors.to_string()))?;
+                prop_assert_eq!(again.policy("p").unwrap(), resolved.policy());
+            }
+            return Ok(());
+        }
+        Err(errors) => errors,
+    };
+    prop_assert!(errors.iter().count() > 0);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut last = 0;
+    for error in &errors {
+        let (line, span) = (error.line().unwrap(), error.span().unwrap());
+        prop_assert!(text.get(span.clone()).is_some(), "{span:?} of {}", text.len());
+        prop_assert_eq!(line, 1 + text[..span.start].matches('\n').count());
+        prop_assert!(last <= span.start, "in order of place");
+        last = span.start;
+        prop_assert!(error.code() != Code::UnknownPolicy || !error.message().is_empty());
+    }
+    prop_assert!(!errors.to_string().is_empty());
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn a_policy_that_is_written_reads_back(policy in policy()) {
+        let text = to_toml(&policy);
+        let file = File::parse(&format!("version = 1\n[policies.p]\n{text}"), "p.toml");
+        let file = file.map_err(|errors| TestCaseError::fail(format!("{errors}\n{text}")))?;
+        prop_assert_eq!(file.policy("p").unwrap(), &policy, "{}", text);
+        prop_assert_eq!(file.resolved("p").unwrap().to_toml(), text);
+    }
+
+    #[test]
+    fn no_text_panics(text: String) {
+        check(&text)?;
+        check(&format!("version = 1\n[policies.p]\n{text}"))?;
+    }
+
+    #[test]
+    fn no_damage_panics(cuts in vec((any::<Index>(), 0usize..12, "[a-z0-9\"'={}\\[\\],. \n\t\u{e9}\u{91cd}_-]{0,8}"), 1..6)) {
+        let mut letters: Vec<char> = VALID.chars().collect();
+        for (at, length, text) in cuts {
+            let at = at.index(letters.len());
+            let end = (at + length).min(letters.len());
+            letters.splice(at..end, text.chars());
+        }
+        check(&letters.into_iter().collect::<String>())?;
+    }
+
+    #[test]
+    fn no_swapped_lines_panic(order in vec(any::<Index>(), 0..60)) {
+        let lines: Vec<&str> = VALID.lines().collect();
+        let text: String = order.iter().map(|index| format!("{}\n", index.get(&lines))).collect();
+        check(&format!("version = 1\n{text}"))?;
+    }
+
+    #[test]
+    fn no_flag_panics(flags in vec(("[a-z_.]{0,20}|max_attempts|backoff.cap|jitter|deadline.total|retry_on|on.timeout.jitter|hint.mode", any::<String>()), 0..4)) {
+        let flags: Vec<Flag<'_>> = flags.iter().map(|(path, value)| Flag::new("--flag", path, value)).collect();
+        if let Err(errors) = BuiltIn::Run.with(&flags) {
+            prop_assert!(!errors.to_string().is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_valid_file_is_valid() {
+    check(VALID).unwrap();
+    Reader::new()
+        .policy_table("http")
+        .parse(VALID, "relent.toml")
+        .unwrap_or_else(|errors| panic!("{errors}"));
+}
