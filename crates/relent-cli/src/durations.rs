@@ -1,0 +1,93 @@
+//! Durations as people read them.
+
+use std::time::Duration;
+
+/// `duration` to about three digits: `0`, `250ms`, `1.5s`, `2m40s`, `5h`, `4d12h`. Not for reading back.
+pub(crate) fn short(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    let seconds = duration.as_secs_f64();
+    // The borders lie where rounding would otherwise give "1000ms" or "60.0s".
+    match nanos {
+        0 => "0".to_owned(),
+        1..1_000 => format!("{nanos}ns"),
+        1_000..999_500 => unit(seconds * 1e6, "us"),
+        999_500..999_500_000 => unit(seconds * 1e3, "ms"),
+        999_500_000..59_950_000_000 => unit(seconds, "s"),
+        _ => long(seconds),
+    }
+}
+
+/// The same in a column of numbers: at least `width` wide, to the right.
+pub(crate) fn column(duration: Duration, width: usize) -> String {
+    format!("{:>width$}", short(duration))
+}
+
+/// A duration with its unit, as the policy file has it: `250ms`, `1.5s`, `2m`.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("a duration has a unit: 250ms, 1.5s, 2m".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "not a duration")?;
+    Duration::try_from_secs_f64(number * factor).map_err(|_| "not a duration".to_owned())
+}
+
+fn unit(value: f64, unit: &str) -> String {
+    let decimals = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    let number = format!("{value:.decimals$}");
+    let number = if decimals == 0 { &number } else { number.trim_end_matches('0').trim_end_matches('.') };
+    format!("{number}{unit}")
+}
+
+/// Two units are enough: nobody plans by the seconds of a day.
+fn long(seconds: f64) -> String {
+    const UNITS: [(&str, u64); 5] = [("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+    let seconds = seconds.round() as u64;
+    let mut units = UNITS.into_iter().skip_while(|(_, size)| seconds < *size);
+    let Some((name, size)) = units.next() else { return "0".to_owned() };
+    let Some((smaller, small_size)) = units.next() else { return format!("{seconds}{name}") };
+    let rest = seconds % size / small_size;
+    match rest {
+        0 => format!("{}{name}", seconds / size),
+        _ => format!("{}{name}{rest}{smaller}", seconds / size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_two_units() {
+        let cases = [
+            (0, "0"),
+            (7, "7ns"),
+            (51_200, "51.2us"),
+            (999_499, "999us"),
+            (999_999, "1ms"),
+            (1_500_000, "1.5ms"),
+            (250_000_000, "250ms"),
+            (999_999_999, "1s"),
+            (1_234_000_000, "1.23s"),
+            (59_949_000_000, "59.9s"),
+            (59_999_000_000, "1m"),
+            (160_000_000_000, "2m40s"),
+            (18_000_000_000_000, "5h"),
+            (388_800_000_000_000, "4d12h"),
+            (u64::MAX, "584y343d"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(short(Duration::from_nanos(nanos)), text, "{nanos} ns");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! `relent explain`: what a policy does, before it does it.
+
+mod defaults;
+mod json;
+mod markdown;
+mod schedule;
+mod text;
+mod warnings;
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use relent_core::{Class, HintMode, Jitter, Policy, Schedule};
+
+use crate::durations::{self, short};
+use crate::exit::{Error, ExitCode};
+use crate::policy_args::{self, PolicyArgs, Resolved};
+use crate::terminal::Terminal;
+
+use schedule::{Assumptions, Plan};
+use warnings::{Caller, Level, Warning};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  relent explain                                     the default policy
+  relent explain --run --max-attempts 8              what `relent run` would do
+  relent explain payments --resolved                 a policy of relent.toml, value by value
+  relent explain --deadline 5s --failure-rate 0.1    what each attempt gains within 5 s
+  relent explain payments --strict                   for CI: exit 1 if there is a warning";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Policy of the policy file; the same as --policy
+    #[arg(value_name = "POLICY", conflicts_with = "policy")]
+    name: Option<String>,
+    #[command(flatten)]
+    policy: PolicyArgs,
+    /// Start from the defaults of `relent run` instead of the library's
+    #[arg(long, help_heading = "Policy")]
+    run: bool,
+
+    /// Share of attempts that fail, each independently of the others: 0 to 1
+    #[arg(long, value_name = "P", value_parser = parse_share, help_heading = "Assumptions")]
+    failure_rate: Option<f64>,
+    /// How the attempts fail: transient, throttled, timeout, not_sent, permanent …
+    #[arg(long, value_name = "CLASS", default_value = "transient", value_parser = parse_class, help_heading = "Assumptions")]
+    class: Class,
+    /// How long a failing attempt takes
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = durations::parse, help_heading = "Assumptions")]
+    latency: Duration,
+    /// What the server asks for after each failure
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse, help_heading = "Assumptions")]
+    retry_after: Option<Duration>,
+    /// When the caller gives up
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse, help_heading = "Assumptions")]
+    caller_timeout: Option<Duration>,
+    /// The calls have effects that a repeat would double
+    #[arg(long, help_heading = "Assumptions")]
+    not_idempotent: bool,
+
+    /// How the answer is written
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT", help_heading = "Output")]
+    format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    json: bool,
+    /// How many attempts are listed
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = "Output")]
+    rows: u16,
+    /// Show each value and where it came from
+    #[arg(long, help_heading = "Output")]
+    resolved: bool,
+    /// Show the defaults and the reason for each, and nothing else
+    #[arg(long, help_heading = "Output")]
+    defaults: bool,
+    /// Exit with 1 if there is a warning (notes do not count)
+    #[arg(long, help_heading = "Output")]
+    strict: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs; versioned
+    Json,
+    /// For documents and reviews
+    Markdown,
+}
+
+/// What all formats show.
+struct Explanation {
+    resolved: Resolved,
+    assumed: Assumptions,
+    plan: Plan,
+    warnings: Vec<Warning>,
+    /// Whether each value is to be shown with its origin.
+    with_values: bool,
+}
+
+pub(crate) fn run(args: &Args, terminal: &Terminal) -> Result<ExitCode, Error> {
+    let format = if args.json { Format::Json } else { args.format };
+    let mut out = anstream::stdout().lock();
+    if args.defaults {
+        match format {
+            Format::Text => defaults::text(&mut out, *terminal)?,
+            Format::Json => writeln!(out, "{:#}", defaults::json())?,
+            Format::Markdown => defaults::markdown(&mut out)?,
+        }
+        return Ok(ExitCode::Success);
+    }
+    let explanation = Explanation::of(args)?;
+    match format {
+        Format::Text => text::write(&mut out, &explanation, *terminal)?,
+        Format::Json => writeln!(out, "{:#}", json::of(&explanation))?,
+        Format::Markdown => markdown::write(&mut out, &explanation)?,
+    }
+    out.flush()?;
+    let warned = explanation.warnings.iter().any(|warning| warning.level == Level::Warning);
+    Ok(if args.strict && warned { ExitCode::Failure } else { ExitCode::Success })
+}
+
+impl Explanation {
+    fn of(args: &Args) -> Result<Self, Error> {
+        let mut policy_args = args.policy.clone();
+        if args.name.is_some() {
+            policy_args.policy.clone_from(&args.name);
+        }
+        let defaults = if args.run { policy_args::run_defaults() } else { policy_args::library_defaults() };
+        let resolved = policy_args.resolve(defaults)?;
+        let assumed = Assumptions {
+            class: args.class,
+            retry_after: args.retry_after,
+            latency: args.latency,
+            failure_rate: args.failure_rate,
+            rows: args.rows.into(),
+        };
+        let plan = Plan::of(&resolved.policy, &assumed);
+        let caller = Caller { timeout: args.caller_timeout, not_idempotent: args.not_idempotent };
+        let warnings = warnings::of(&resolved, &plan, &assumed, caller);
+        Ok(Self { resolved, assumed, plan, warnings, with_values: args.resolved })
+    }
+
+    /// What is explained: the policy's name and file, or "the default policy".
+    fn title(&self) -> String {
+        let Resolved { name, file, .. } = &self.resolved;
+        match (name, file) {
+            (Some(name), Some(file)) => format!("{name} ({})", file.display()),
+            (Some(name), None) => name.clone(),
+            (None, _) if self.resolved.has_own_values() => "a policy from options".to_owned(),
+            (None, _) => "the default policy".to_owned(),
+        }
+    }
+
+    /// The means' pedigree, as a sentence; none where they are exact.
+    fn means(&self) -> Option<String> {
+        let draws = schedule::DRAWS;
+        (!self.plan.exact).then(|| format!("Means are of up to {draws} calls drawn from a fixed seed."))
+    }
+}
+
+/// The policy in one line: `exponential 100ms ×2, cap 20s, full jitter; 4 attempts, no deadline`.
+pub(crate) fn one_line(policy: &Policy, terminal: Terminal) -> String {
+    let backoff = policy.backoff();
+    let times = if terminal.unicode { "×" } else { "x" };
+    let initial = short(backoff.schedule().initial());
+    let mut parts = vec![match backoff.schedule() {
+        Schedule::Constant { .. } => format!("constant {initial}"),
+        Schedule::Linear { step, .. } => format!("linear {initial} + {}", short(*step)),
+        Schedule::Exponential { multiplier, .. } => format!("exponential {initial} {times}{multiplier}"),
+        Schedule::Fibonacci { .. } => format!("fibonacci {initial}"),
+        Schedule::List(waits) => {
+            let listed: Vec<_> = waits.iter().take(6).map(|wait| short(*wait)).collect();
+            let more = if waits.len() > listed.len() { ", ..." } else { "" };
+            format!("list {}{more}", listed.join(", "))
+        }
+        Schedule::Stages(stages) => format!("{} stages from {initial}", stages.len()),
+        Schedule::Csma { .. } => format!("csma in slots of {initial}"),
+        other => other.as_str().to_owned(),
+    }];
+    if let Some(cap) = backoff.longest() {
+        parts.push(format!("cap {}", short(cap)));
+    }
+    if !backoff.shortest().is_zero() {
+        parts.push(format!("floor {}", short(backoff.shortest())));
+    }
+    parts.push(match backoff.jitter_used() {
+        Jitter::None => "no jitter".to_owned(),
+        Jitter::Proportional { factor } => format!("proportional jitter {factor}"),
+        Jitter::Additive { max } => format!("additive jitter {}", short(max)),
+        jitter => format!("{} jitter", jitter.as_str()),
+    });
+    parts.push(attempts_in_words(policy.max_attempts()));
+    parts.push(match policy.deadline() {
+        Some(deadline) => format!("deadline {}", short(deadline.usable())),
+        None => "no deadline".to_owned(),
+    });
+    if let Some(timeout) = policy.attempt_timeout() {
+        parts.push(format!("attempt timeout {}", short(timeout)));
+    }
+    if policy.hint().mode_used() == HintMode::Ignore {
+        parts.push("hints ignored".to_owned());
+    }
+    parts.join(", ")
+}
+
+fn attempts_in_words(attempts: Option<u32>) -> String {
+    match attempts {
+        Some(1) => "1 attempt".to_owned(),
+        Some(attempts) => format!("{attempts} attempts"),
+        None => "unlimited attempts".to_owned(),
+    }
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share: f64 =
+        text.parse().map_err(|_| "not a number; 0.1 means that one attempt in ten fails".to_owned())?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("must be from 0 to 1".to_owned()) }
+}
+
+fn parse_class(text: &str) -> Result<Class, String> {
+    let known = || Class::ALL.map(Class::as_str).join(", ");
+    text.parse().map_err(|_| format!("no such class; one of {}", known()))
+}
