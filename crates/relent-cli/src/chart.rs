@@ -15,7 +15,7 @@ pub(crate) fn range_bar(
 ) -> String {
     let column = |value: f64| if unit > 0.0 { (value / unit * width as f64).round() as usize } else { 0 };
     // What is not nothing shows.
-    let end = column(highest).clamp(usize::from(highest > 0.0), width);
+    let end = column(highest).max(usize::from(highest > 0.0)).min(width);
     // A wait without a range is solid, however short.
     let solid = if lowest >= highest { end } else { column(lowest).min(end) };
     let middle = column(mean).min(end);
@@ -36,7 +36,7 @@ pub(crate) fn area(values: &[f64], top: f64, rows: usize, terminal: Terminal) ->
     let steps: &[char] = if terminal.unicode { &EIGHTHS } else { &HALVES };
     let per_row = steps.len() - 1;
     let height = |value: f64| {
-        if value <= 0.0 || top <= 0.0 {
+        if value <= 0.0 || top <= 0.0 || rows == 0 {
             return 0;
         }
         ((value / top * (rows * per_row) as f64).round() as usize).clamp(1, rows * per_row)

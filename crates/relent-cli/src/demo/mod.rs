@@ -1,8 +1,184 @@
-//! `relent demo`.
+//! `relent demo`: what this is for, in the first minute.
+
+mod herd;
+mod live;
+mod service;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use relent_core::{Jitter, Policy, PolicyError};
+
+use crate::chart;
+use crate::durations::short;
 use crate::exit::{Error, ExitCode};
-use crate::terminal::Terminal;
+use crate::explain::{one_line, wrapped};
+use crate::terminal::{Terminal, style};
+
+use herd::{Herd, Met};
+
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-pub(crate) fn run(_: &Args, _: &Terminal) -> Result<ExitCode, Error> {
+pub(crate) struct Args {
+    /// Other luck for the fleet
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+}
+
+pub(crate) fn run(args: &Args, terminal: &Terminal) -> Result<ExitCode, Error> {
+    let refused = |error: PolicyError| Error::usage(error.to_string());
+    let mut out = anstream::stdout();
+    let heading = style::HEADING;
+    writeln!(out, "{heading}1. One call to a flaky service, for real{heading:#}")?;
+    wrapped(&mut out, &one_line(&live::policy().map_err(refused)?, *terminal), 3, *terminal)?;
+    live::call(&mut out)?;
+
+    writeln!(out)?;
+    let (without, with) = policies().map_err(refused)?;
+    let herd = HERD.seeded(args.seed);
+    fleet(&mut out, &herd, &without, &with, *terminal)?;
+
+    writeln!(out)?;
+    writeln!(out, "{heading}3. Next{heading:#}")?;
+    for (command, what) in NEXT {
+        writeln!(out, "   {command:<46} {what}")?;
+    }
+    out.flush()?;
     Ok(ExitCode::Success)
+}
+
+const NEXT: [(&str, &str); 3] = [
+    ("relent explain --failure-rate 0.1", "what each attempt of the default policy gains"),
+    ("relent explain --jitter none --deadline 1s", "what is wrong with a policy"),
+    ("relent run --max-attempts 3 -- curl -f URL", "the same decisions around a command"),
+];
+
+/// A service that loses a thousand clients for half a minute, and can then serve a tenth of them per second.
+const HERD: Herd = Herd {
+    clients: 1000,
+    within: Duration::from_millis(500),
+    outage: Duration::from_secs(30),
+    capacity: 100,
+    bin: Duration::from_millis(100),
+    seed: 1,
+};
+
+/// The same policy without jitter and with it.
+fn policies() -> Result<(Policy, Policy), PolicyError> {
+    let policy = Policy::exponential(Duration::from_millis(100))
+        .cap(Duration::from_secs(5))
+        .unlimited_attempts()
+        .deadline(Duration::from_secs(600));
+    Ok((policy.clone().jitter(Jitter::None).build()?, policy.build()?))
+}
+
+fn fleet(out: &mut impl Write, herd: &Herd, without: &Policy, with: &Policy, terminal: Terminal) -> io::Result<()> {
+    let (heading, bad, good) = (style::HEADING, style::BAD, style::GOOD);
+    let (together, spread) = (herd.meet(without), herd.meet(with));
+    writeln!(
+        out,
+        "{heading}2. {} clients meet an outage of {}, in virtual time{heading:#}",
+        herd.clients,
+        short(herd.outage)
+    )?;
+    let about = format!(
+        "Once back, the service serves {} calls a second and refuses the rest. Policy: {}.",
+        herd.capacity,
+        one_line(with, terminal)
+    );
+    wrapped(out, &about, 3, terminal)?;
+    let charts = Charts::of(herd, &together, &spread, terminal);
+    writeln!(out)?;
+    charts.draw(out, "without jitter", &together, bad)?;
+    charts.draw(out, "with it", &spread, good)?;
+    charts.axis(out)?;
+    writeln!(out)?;
+    wrapped(out, &sentence(herd, &together, &spread), 3, terminal)
+}
+
+/// What the two charts show, in numbers.
+fn sentence(herd: &Herd, together: &Met, spread: &Met) -> String {
+    let fate = |met: &Met| {
+        let (peak, bin, drained) = (met.peak, short(herd.bin), short(met.drained));
+        if met.served == herd.clients {
+            format!("meets up to {peak} calls per {bin} and has served everybody {drained} after the outage")
+        } else {
+            format!(
+                "meets up to {peak} calls per {bin}, serves the last after {drained}, and {} clients never",
+                herd.clients - met.served
+            )
+        }
+    };
+    format!(
+        "Without jitter the service {}; with it, it {}.",
+        fate(together),
+        fate(spread)
+    )
+}
+
+/// Two charts on the same scales.
+struct Charts {
+    terminal: Terminal,
+    bin: Duration,
+    /// How many bins a column stands for.
+    per_column: usize,
+    columns: usize,
+    top: u32,
+    outage: Duration,
+}
+
+/// Columns at the left for the numbers of the vertical axis.
+const MARGIN: usize = 6;
+const ROWS: usize = 5;
+
+impl Charts {
+    fn of(herd: &Herd, together: &Met, spread: &Met, terminal: Terminal) -> Self {
+        // Both end where the slower one ends, but the faster one must stay visible.
+        let longest = together.load.len().max(spread.load.len());
+        let shown = longest.min(spread.load.len().saturating_mul(3)).max(1);
+        let width = terminal.width.saturating_sub(MARGIN + 3).max(10);
+        let per_column = shown.div_ceil(width).max(1);
+        Self {
+            terminal,
+            bin: herd.bin,
+            per_column,
+            columns: shown.div_ceil(per_column),
+            top: together.load.iter().chain(&spread.load).copied().max().unwrap_or(1).max(1),
+            outage: herd.outage,
+        }
+    }
+
+    /// The busiest bin of each column.
+    fn draw(&self, out: &mut impl Write, title: &str, met: &Met, colour: anstyle::Style) -> io::Result<()> {
+        let busiest = |bins: &[u32]| f64::from(bins.iter().copied().max().unwrap_or(0));
+        let columns: Vec<_> = met.load.chunks(self.per_column).map(busiest).take(self.columns).collect();
+        let faint = style::FAINT;
+        writeln!(out, "   {title}{faint}: calls per {}, at the busiest{faint:#}", short(self.bin))?;
+        for (row, line) in chart::area(&columns, self.top.into(), ROWS, self.terminal).into_iter().enumerate() {
+            let mark = if row == 0 { self.top.to_string() } else { String::new() };
+            let border = if self.terminal.unicode { '│' } else { '|' };
+            writeln!(out, "{faint}{mark:>MARGIN$}{border}{faint:#}{colour}{line}{colour:#}")?;
+        }
+        Ok(())
+    }
+
+    /// The time, with the end of the outage marked.
+    fn axis(&self, out: &mut impl Write) -> io::Result<()> {
+        let faint = style::FAINT;
+        let column = self.bin * u32::try_from(self.per_column).unwrap_or(u32::MAX);
+        let back = (self.outage.as_nanos() / column.as_nanos().max(1)) as usize;
+        let [line, corner, tick] = if self.terminal.unicode { ['─', '└', '┴'] } else { ['-', '+', '+'] };
+        let axis: String = (0..self.columns).map(|column| if column == back { tick } else { line }).collect();
+        let (from, to) = (format!("outage until {}", short(self.outage)), short(column * self.columns as u32));
+        writeln!(out, "{faint}{:MARGIN$}{corner}{axis}{faint:#}", "")?;
+        let gap = (self.columns + 1).saturating_sub(to.chars().count());
+        let mark = back.saturating_sub(from.len() - 1).max(0);
+        let labels = format!("{:mark$}{from}^", "");
+        writeln!(out, "{faint}{:MARGIN$}{labels:<gap$}{to}{faint:#}", "")
+    }
+}
+
+impl Herd {
+    fn seeded(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
 }

@@ -18,6 +18,8 @@ use crate::exit::{Error, ExitCode};
 use crate::policy_args::{self, PolicyArgs, Resolved};
 use crate::terminal::Terminal;
 
+pub(crate) use text::wrapped;
+
 use schedule::{Assumptions, Plan};
 use warnings::{Caller, Level, Warning};
 
