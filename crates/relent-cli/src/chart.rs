@@ -32,8 +32,8 @@ pub(crate) fn range_bar(
 /// Rows from the top. A value above zero shows at least its lowest step.
 pub(crate) fn area(values: &[f64], top: f64, rows: usize, terminal: Terminal) -> Vec<String> {
     const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    const HALVES: [char; 3] = [' ', '.', '#'];
-    let steps: &[char] = if terminal.unicode { &EIGHTHS } else { &HALVES };
+    const THIRDS: [char; 4] = [' ', '.', ':', '#'];
+    let steps: &[char] = if terminal.unicode { &EIGHTHS } else { &THIRDS };
     let per_row = steps.len() - 1;
     let height = |value: f64| {
         if value <= 0.0 || top <= 0.0 || rows == 0 {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn an_area_has_the_height_of_its_values() {
-        assert_eq!(area(&[0.0, 1.0, 2.0, 4.0], 4.0, 2, ASCII), ["   #", " .##"]);
+        assert_eq!(area(&[0.0, 1.0, 2.0, 4.0], 4.0, 2, ASCII), ["   #", " :##"]);
         assert_eq!(area(&[8.0, 16.0, 1.0], 16.0, 2, UNICODE), [" █", "██▁"]);
         assert_eq!(area(&[0.001, 1000.0], 1000.0, 1, UNICODE), ["▁█"]);
     }

@@ -108,7 +108,8 @@ mod tests {
     };
 
     fn policy(jitter: Jitter) -> Policy {
-        let policy = Policy::exponential(Duration::from_millis(100)).cap(Duration::from_secs(2)).jitter(jitter);
+        let policy =
+            Policy::exponential(Duration::from_millis(100)).cap(Duration::from_secs(2)).jitter(jitter);
         policy.unlimited_attempts().build().unwrap()
     }
 

@@ -39,8 +39,10 @@ pub(crate) fn run(args: &Args, terminal: &Terminal) -> Result<ExitCode, Error> {
 
     writeln!(out)?;
     writeln!(out, "{heading}3. Next{heading:#}")?;
+    let accent = style::ACCENT;
     for (command, what) in NEXT {
-        writeln!(out, "   {command:<46} {what}")?;
+        writeln!(out, "   {accent}{command}{accent:#}")?;
+        wrapped(&mut out, what, 6, *terminal)?;
     }
     out.flush()?;
     Ok(ExitCode::Success)
@@ -71,7 +73,13 @@ fn policies() -> Result<(Policy, Policy), PolicyError> {
     Ok((policy.clone().jitter(Jitter::None).build()?, policy.build()?))
 }
 
-fn fleet(out: &mut impl Write, herd: &Herd, without: &Policy, with: &Policy, terminal: Terminal) -> io::Result<()> {
+fn fleet(
+    out: &mut impl Write,
+    herd: &Herd,
+    without: &Policy,
+    with: &Policy,
+    terminal: Terminal,
+) -> io::Result<()> {
     let (heading, bad, good) = (style::HEADING, style::BAD, style::GOOD);
     let (together, spread) = (herd.meet(without), herd.meet(with));
     writeln!(
@@ -108,11 +116,7 @@ fn sentence(herd: &Herd, together: &Met, spread: &Met) -> String {
             )
         }
     };
-    format!(
-        "Without jitter the service {}; with it, it {}.",
-        fate(together),
-        fate(spread)
-    )
+    format!("Without jitter the service {}; with it, it {}.", fate(together), fate(spread))
 }
 
 /// Two charts on the same scales.
@@ -142,7 +146,8 @@ impl Charts {
             bin: herd.bin,
             per_column,
             columns: shown.div_ceil(per_column),
-            top: together.load.iter().chain(&spread.load).copied().max().unwrap_or(1).max(1),
+            // The first moment, when all clients notice at once, is the same for both and would hide the rest.
+            top: together.peak.max(spread.peak).max(1),
             outage: herd.outage,
         }
     }
@@ -152,8 +157,10 @@ impl Charts {
         let busiest = |bins: &[u32]| f64::from(bins.iter().copied().max().unwrap_or(0));
         let columns: Vec<_> = met.load.chunks(self.per_column).map(busiest).take(self.columns).collect();
         let faint = style::FAINT;
-        writeln!(out, "   {title}{faint}: calls per {}, at the busiest{faint:#}", short(self.bin))?;
-        for (row, line) in chart::area(&columns, self.top.into(), ROWS, self.terminal).into_iter().enumerate() {
+        let cut = if self.terminal.width >= 66 { " (the first moment is cut off)" } else { "" };
+        writeln!(out, "   {title}{faint}: calls per {}{cut}{faint:#}", short(self.bin))?;
+        for (row, line) in chart::area(&columns, self.top.into(), ROWS, self.terminal).into_iter().enumerate()
+        {
             let mark = if row == 0 { self.top.to_string() } else { String::new() };
             let border = if self.terminal.unicode { '│' } else { '|' };
             writeln!(out, "{faint}{mark:>MARGIN$}{border}{faint:#}{colour}{line}{colour:#}")?;
@@ -166,14 +173,21 @@ impl Charts {
         let faint = style::FAINT;
         let column = self.bin * u32::try_from(self.per_column).unwrap_or(u32::MAX);
         let back = (self.outage.as_nanos() / column.as_nanos().max(1)) as usize;
-        let [line, corner, tick] = if self.terminal.unicode { ['─', '└', '┴'] } else { ['-', '+', '+'] };
+        let [line, corner, tick] =
+            if self.terminal.unicode { ['─', '└', '┴'] } else { ['-', '+', '+'] };
         let axis: String = (0..self.columns).map(|column| if column == back { tick } else { line }).collect();
-        let (from, to) = (format!("outage until {}", short(self.outage)), short(column * self.columns as u32));
         writeln!(out, "{faint}{:MARGIN$}{corner}{axis}{faint:#}", "")?;
-        let gap = (self.columns + 1).saturating_sub(to.chars().count());
-        let mark = back.saturating_sub(from.len() - 1).max(0);
-        let labels = format!("{:mark$}{from}^", "");
-        writeln!(out, "{faint}{:MARGIN$}{labels:<gap$}{to}{faint:#}", "")
+        let ends = short(self.outage);
+        let label = format!("outage until {ends}");
+        // The label stands where there is room for it, and points at the end of the outage.
+        let labels = if back >= label.len() {
+            format!("{label:>back$} ^")
+        } else {
+            format!("{:>1$} back after {ends}", "^", back + 2)
+        };
+        let to = short(column * u32::try_from(self.columns).unwrap_or(u32::MAX));
+        let room = (self.columns + 1).saturating_sub(labels.len() + 1);
+        writeln!(out, "{faint}{:MARGIN$}{labels} {to:>room$}{faint:#}", "")
     }
 }
 

@@ -59,7 +59,10 @@ fn perform(act: Act, mut client: TcpStream, silent: &mut Vec<TcpStream>) -> io::
     match act {
         Act::Fail => client.write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n")?,
         Act::Throttle(seconds) => {
-            write!(client, "HTTP/1.1 429 Too Many Requests\r\nretry-after: {seconds}\r\ncontent-length: 0\r\n\r\n")?;
+            write!(
+                client,
+                "HTTP/1.1 429 Too Many Requests\r\nretry-after: {seconds}\r\ncontent-length: 0\r\n\r\n"
+            )?;
         }
         Act::Answer => client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nhello\n")?,
         Act::Hang => {
