@@ -22,20 +22,9 @@ pub(crate) fn column(duration: Duration, width: usize) -> String {
     format!("{:>width$}", short(duration))
 }
 
-/// A duration with its unit, as the policy file has it: `250ms`, `1.5s`, `2m`.
+/// A duration as the policy file has it.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let factor = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err("a duration has a unit: 250ms, 1.5s, 2m".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| "not a duration")?;
-    Duration::try_from_secs_f64(number * factor).map_err(|_| "not a duration".to_owned())
+    relent_config::parse_duration(text).map_err(|error| error.to_string())
 }
 
 fn unit(value: f64, unit: &str) -> String {

@@ -15,6 +15,9 @@ pub(crate) enum ExitCode {
     Failure,
     /// 2: what was asked for makes no sense: an unknown option, a value or a policy that is refused.
     Usage,
+    /// That of the command that was run.
+    #[expect(dead_code, reason = "the command `run` is the first to end like that")]
+    Command(u8),
 }
 
 impl From<ExitCode> for process::ExitCode {
@@ -23,6 +26,7 @@ impl From<ExitCode> for process::ExitCode {
             ExitCode::Success => 0,
             ExitCode::Failure => 1,
             ExitCode::Usage => 2,
+            ExitCode::Command(code) => code,
         })
     }
 }
@@ -37,6 +41,8 @@ pub(crate) enum Error {
         /// The way out, if one is known.
         help: Option<String>,
     },
+    /// A policy is refused. Its message names each place by itself.
+    Policy(relent_config::Errors),
     /// The outside world did not play along.
     Failure {
         /// What was tried.
@@ -63,9 +69,15 @@ impl Error {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Usage { .. } => ExitCode::Usage,
+            Self::Usage { .. } | Self::Policy(_) => ExitCode::Usage,
             Self::Failure { .. } | Self::Output(_) => ExitCode::Failure,
         }
+    }
+}
+
+impl From<relent_config::Errors> for Error {
+    fn from(errors: relent_config::Errors) -> Self {
+        Self::Policy(errors)
     }
 }
 
@@ -87,6 +99,7 @@ impl fmt::Display for Error {
                     None => Ok(()),
                 }
             }
+            Self::Policy(errors) => errors.fmt(f),
             Self::Failure { what, source } => writeln!(f, "{red}error:{red:#} {what}: {source}"),
             Self::Output(source) => writeln!(f, "{red}error:{red:#} writing the output: {source}"),
         }

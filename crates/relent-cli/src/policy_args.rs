@@ -1,15 +1,13 @@
 //! The policy options, by the names that the policy file has; `relent explain` and `relent run` share them.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::{env, fs, io};
 
 use clap::Args;
-use relent_core::{Backoff, Policy, Schedule};
+use relent_config::{BuiltIn, File, Flag, Origin, Setting};
+use relent_core::Policy;
 
 use crate::exit::Error;
-
-mod layers;
 
 /// Which policy is meant: a name in a policy file, single values, or both (the values win).
 #[derive(Args, Clone, Debug, Default)]
@@ -28,8 +26,8 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "DURATION")]
     deadline: Option<String>,
     /// Part of the deadline kept back for the caller's own work
-    #[arg(long, value_name = "DURATION", requires = "deadline")]
-    reserve: Option<String>,
+    #[arg(long, value_name = "DURATION")]
+    deadline_reserve: Option<String>,
     /// What happens with a wait that would reach past the deadline: the call ends, or the wait is cut
     #[arg(long, value_name = "stop|fit")]
     on_deadline: Option<String>,
@@ -49,7 +47,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "DURATION")]
     step: Option<String>,
     /// Waits of a list; the last one repeats
-    #[arg(long, value_name = "DURATION,…")]
+    #[arg(long, value_name = "DURATION,...")]
     waits: Option<String>,
     /// Slot time of csma
     #[arg(long, value_name = "DURATION")]
@@ -66,9 +64,15 @@ pub(crate) struct PolicyArgs {
     /// Random wait of up to this before the first attempt
     #[arg(long, value_name = "DURATION")]
     initial_spread: Option<String>,
-    /// none, full, equal, decorrelated, decorrelated_v2, proportional=FACTOR or additive=DURATION
+    /// Jitter: none, full, equal, proportional, additive, decorrelated or decorrelated_v2
     #[arg(long, value_name = "KIND")]
     jitter: Option<String>,
+    /// Reach of proportional jitter, above 0 and at most 1
+    #[arg(long, value_name = "NUMBER")]
+    jitter_factor: Option<String>,
+    /// What additive jitter adds at most
+    #[arg(long, value_name = "DURATION")]
+    jitter_max: Option<String>,
     /// What is made of a wait that the server asks for
     #[arg(long, value_name = "minimum|exact|ignore")]
     hint: Option<String>,
@@ -78,9 +82,6 @@ pub(crate) struct PolicyArgs {
     /// What happens with longer ones
     #[arg(long, value_name = "abort|clamp|ignore")]
     hint_over_max: Option<String>,
-    /// Classes that are retried, separated by commas
-    #[arg(long, value_name = "CLASS,…")]
-    retry_on: Option<String>,
     /// Repeat only calls that are known to be idempotent
     #[arg(long)]
     require_idempotency: bool,
@@ -92,73 +93,108 @@ pub(crate) struct PolicyArgs {
 /// A policy, and where each of its values came from.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolved {
-    pub(crate) policy: Policy,
-    /// Its name and file, if it has them.
-    pub(crate) name: Option<String>,
-    pub(crate) file: Option<PathBuf>,
-    /// Every value in use, in the order of a policy file.
-    pub(crate) values: Vec<Value>,
-}
-
-/// One value of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Value {
-    /// The key as the policy file has it: `backoff.initial`.
-    pub(crate) key: String,
-    /// The value as a policy file would have it.
-    pub(crate) value: String,
-    pub(crate) origin: Origin,
-}
-
-/// Where a value came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Nobody said anything else.
-    Default,
-    /// A place in a policy file, `relent.toml:5:16`.
-    File(String),
-    /// An option.
-    Option(&'static str),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(place) => f.write_str(place),
-            Self::Option(option) => f.write_str(option),
-        }
-    }
+    found: relent_config::Resolved,
+    /// The policy file, where the policy stands in one.
+    file: Option<String>,
 }
 
 impl Resolved {
-    /// Whether any value is not a default.
-    pub(crate) fn has_own_values(&self) -> bool {
-        self.values.iter().any(|value| value.origin != Origin::Default)
+    pub(crate) fn policy(&self) -> &Policy {
+        self.found.policy()
+    }
+
+    /// The policy's name, if it stands in a file.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.found.name()
+    }
+
+    /// The policy file, as its path was given or found.
+    pub(crate) fn file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+
+    /// Every value in use, in the order of the documentation.
+    pub(crate) fn settings(&self) -> &[Setting] {
+        self.found.settings()
+    }
+
+    /// Where a value came from, with file and line where there are such.
+    pub(crate) fn origin(&self, setting: &Setting) -> String {
+        match (&setting.origin, &self.file, setting.line) {
+            (Origin::Policy(_), Some(file), Some(line)) => format!("{file}:{line} {}", setting.origin),
+            (origin, ..) => origin.to_string(),
+        }
+    }
+
+    /// Whether any value was given as an option.
+    pub(crate) fn has_options(&self) -> bool {
+        self.settings().iter().any(|setting| matches!(setting.origin, Origin::Flag(_)))
     }
 
     /// Whether somebody asked for this key's value, rather than leaving it to the defaults.
-    pub(crate) fn was_set(&self, key: &str) -> bool {
-        self.values.iter().any(|value| value.key == key && value.origin != Origin::Default)
+    pub(crate) fn was_set(&self, path: &str) -> bool {
+        let of_path = |setting: &&Setting| setting.path == path;
+        self.settings()
+            .iter()
+            .find(of_path)
+            .is_some_and(|setting| !matches!(setting.origin, Origin::BuiltIn(_)))
     }
 }
 
+/// What a policy file is called.
+const FILE_NAME: &str = "relent.toml";
+
 impl PolicyArgs {
-    /// The policy that is meant, on top of `defaults`.
+    /// The policy that is meant, options over it. `built_in` is what holds where no policy of a file does.
+    ///
+    /// Without a name it is the file's policy `default`, if there is a file and it has one.
     ///
     /// # Errors
     ///
-    /// A usage error that begins with the option, or with file, line and column.
-    pub(crate) fn resolve(&self, defaults: Policy) -> Result<Resolved, Error> {
-        layers::resolve(self, defaults)
+    /// Points at the option, or at the line of the file.
+    pub(crate) fn resolve(&self, built_in: BuiltIn) -> Result<Resolved, Error> {
+        self.resolve_with(built_in, None)
     }
 
-    /// What was given: option, key, text.
-    fn given(&self) -> impl Iterator<Item = (&'static str, &'static str, &str)> {
+    /// The same with one more option, of the command's own.
+    pub(crate) fn resolve_with(&self, built_in: BuiltIn, more: Option<Flag<'_>>) -> Result<Resolved, Error> {
+        let mut flags = self.flags();
+        flags.extend(more);
+        let wanted = self.policy.as_deref().filter(|name| !name.is_empty());
+        let Some(file) = self.file()? else {
+            return match wanted {
+                Some(name) => Err(no_file_for(name)),
+                None => Ok(Resolved { found: built_in.with(&flags)?, file: None }),
+            };
+        };
+        let name = wanted.or_else(|| file.default_policy().map(|_| "default"));
+        match name {
+            Some(name) => {
+                let found = file.policy_with(name, &flags)?;
+                Ok(Resolved { found, file: Some(file.file_name().to_owned()) })
+            }
+            None => Ok(Resolved { found: built_in.with(&flags)?, file: None }),
+        }
+    }
+
+    /// The policy file that was named, or else the nearest one upwards.
+    fn file(&self) -> Result<Option<File>, Error> {
+        let (path, text) = match self.config.as_ref().filter(|path| !path.as_os_str().is_empty()) {
+            Some(path) => (path.clone(), fs::read_to_string(path).map_err(|error| unreadable(path, error))?),
+            None => match nearest_file()? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(File::parse(&text, &path.display().to_string())?))
+    }
+
+    /// What was given: option, key's path, text.
+    fn flags<'a>(&'a self) -> Vec<Flag<'a>> {
         let texts = [
             ("--max-attempts", "max_attempts", &self.max_attempts),
             ("--deadline", "deadline", &self.deadline),
-            ("--reserve", "deadline.reserve", &self.reserve),
+            ("--deadline-reserve", "deadline.reserve", &self.deadline_reserve),
             ("--on-deadline", "on_deadline", &self.on_deadline),
             ("--attempt-timeout", "attempt_timeout", &self.attempt_timeout),
             ("--backoff", "backoff.kind", &self.backoff),
@@ -172,28 +208,47 @@ impl PolicyArgs {
             ("--first", "backoff.first", &self.first),
             ("--initial-spread", "backoff.initial_spread", &self.initial_spread),
             ("--jitter", "jitter", &self.jitter),
+            ("--jitter-factor", "jitter.factor", &self.jitter_factor),
+            ("--jitter-max", "jitter.max", &self.jitter_max),
             ("--hint", "hint.mode", &self.hint),
             ("--hint-max", "hint.max", &self.hint_max),
             ("--hint-over-max", "hint.over_max", &self.hint_over_max),
-            ("--retry-on", "retry_on", &self.retry_on),
             ("--seed", "seed", &self.seed),
         ];
-        let flag =
-            self.require_idempotency.then_some(("--require-idempotency", "idempotency.require", "true"));
-        texts.into_iter().filter_map(|(option, key, text)| Some((option, key, text.as_deref()?))).chain(flag)
+        let flag = self.require_idempotency.then_some(Flag::new(
+            "--require-idempotency",
+            "idempotency.require",
+            "true",
+        ));
+        let given = |(option, path, text): (_, _, &'a Option<String>)| {
+            Some(Flag::new(option, path, text.as_deref()?))
+        };
+        texts.into_iter().filter_map(given).chain(flag).collect()
     }
 }
 
-/// What a program gets that says nothing: the library's defaults.
-pub(crate) fn library_defaults() -> Policy {
-    Policy::default()
+/// `relent.toml` in the current directory or the nearest one above, and its text.
+fn nearest_file() -> Result<Option<(PathBuf, String)>, Error> {
+    let depth = env::current_dir().map_or(1, |directory| directory.ancestors().count());
+    // A path that leads upwards is shorter in a message than an absolute one.
+    for level in 0..depth {
+        let mut path: PathBuf = std::iter::repeat_n("..", level).collect();
+        path.push(FILE_NAME);
+        match fs::read_to_string(&path) {
+            Ok(text) => return Ok(Some((path, text))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unreadable(&path, error)),
+        }
+    }
+    Ok(None)
 }
 
-/// What a command gets: longer waits than a library's, because commands are slower than calls and nobody holds a
-/// thread for them.
-pub(crate) fn run_defaults() -> Policy {
-    let schedule = Schedule::exponential(Duration::from_secs(1));
-    let backoff = Backoff::new(schedule).cap(Duration::from_secs(60));
-    let built = Policy::default().to_builder().max_attempts(5).backoff(backoff).build();
-    built.unwrap_or_default()
+fn unreadable(path: &std::path::Path, source: io::Error) -> Error {
+    Error::Failure { what: format!("reading the policy file {}", path.display()), source }
+}
+
+fn no_file_for(name: &str) -> Error {
+    let what = format!("policy {name:?}: there is no {FILE_NAME} in this directory or above");
+    Error::usage(what)
+        .help("name one with --config FILE, or give the values as options, such as --initial 100ms")
 }

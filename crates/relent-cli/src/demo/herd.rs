@@ -9,37 +9,37 @@ use relent_core::{Alone, Call, Class, Decision, Moment, Outcome, Policy, Timesta
 /// Clients that all lose the same service, which comes back after a while and then serves so many calls a second and
 /// refuses the rest at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Herd {
-    pub(crate) clients: u32,
+pub(super) struct Fleet {
+    pub(super) clients: u32,
     /// All of them notice within this time, and call.
-    pub(crate) within: Duration,
+    pub(super) within: Duration,
     /// From the start until the service is back.
-    pub(crate) outage: Duration,
+    pub(super) outage: Duration,
     /// Calls that the service can serve per second, evenly: one at a time.
-    pub(crate) capacity: u32,
+    pub(super) capacity: u32,
     /// The width of the bins that calls are counted in.
-    pub(crate) bin: Duration,
-    pub(crate) seed: u64,
+    pub(super) bin: Duration,
+    pub(super) seed: u64,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Met {
+pub(super) struct Met {
     /// Calls that arrived, by bin, from the start until nobody called any more.
-    pub(crate) load: Vec<u32>,
+    pub(super) load: Vec<u32>,
     /// The most calls in one bin once the service was back.
-    pub(crate) peak: u32,
+    pub(super) peak: u32,
     /// All calls.
-    pub(crate) calls: u64,
+    pub(super) calls: u64,
     /// Clients that were served in the end.
-    pub(crate) served: u32,
+    pub(super) served: u32,
     /// From the end of the outage until the last client was served.
-    pub(crate) drained: Duration,
+    pub(super) drained: Duration,
 }
 
-impl Herd {
-    /// Lets the herd call under `policy`.
-    pub(crate) fn meet(&self, policy: &Policy) -> Met {
+impl Fleet {
+    /// Lets the fleet call under `policy`.
+    pub(super) fn meet(&self, policy: &Policy) -> Met {
         let mut calls: Vec<Call> = Vec::new();
         let mut arrivals = BinaryHeap::new();
         for client in 0..self.clients {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use relent_core::Jitter;
 
-    const HERD: Herd = Herd {
+    const FLEET: Fleet = Fleet {
         clients: 200,
         within: Duration::from_millis(100),
         outage: Duration::from_secs(5),
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn everybody_is_served_no_faster_than_the_service_can() {
         for jitter in [Jitter::None, Jitter::Full] {
-            let met = HERD.meet(&policy(jitter));
+            let met = FLEET.meet(&policy(jitter));
             assert_eq!(met.served, 200);
             assert_eq!(met.load.iter().map(|count| u64::from(*count)).sum::<u64>(), met.calls);
             assert!(met.drained >= Duration::from_millis(1990), "{:?}", met.drained);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn without_jitter_they_come_back_together_and_take_longer() {
-        let (together, spread) = (HERD.meet(&policy(Jitter::None)), HERD.meet(&policy(Jitter::Full)));
+        let (together, spread) = (FLEET.meet(&policy(Jitter::None)), FLEET.meet(&policy(Jitter::Full)));
         assert!(together.peak > 100, "{}", together.peak);
         assert!(spread.peak * 3 < together.peak, "{} and {}", spread.peak, together.peak);
         assert!(spread.drained * 3 < together.drained, "{:?} and {:?}", spread.drained, together.drained);
@@ -134,12 +134,12 @@ mod tests {
     #[test]
     fn whoever_may_not_wait_longer_gives_up() {
         let policy = Policy::exponential(Duration::from_millis(100)).max_attempts(3).build().unwrap();
-        let met = HERD.meet(&policy);
+        let met = FLEET.meet(&policy);
         assert_eq!((met.served, met.calls), (0, 600));
     }
 
     #[test]
     fn the_same_seed_gives_the_same_herd() {
-        assert_eq!(HERD.meet(&policy(Jitter::Full)), HERD.meet(&policy(Jitter::Full)));
+        assert_eq!(FLEET.meet(&policy(Jitter::Full)), FLEET.meet(&policy(Jitter::Full)));
     }
 }

@@ -15,7 +15,7 @@ use crate::exit::{Error, ExitCode};
 use crate::explain::{one_line, wrapped};
 use crate::terminal::{Terminal, style};
 
-use herd::{Herd, Met};
+use herd::{Fleet, Met};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -34,8 +34,8 @@ pub(crate) fn run(args: &Args, terminal: &Terminal) -> Result<ExitCode, Error> {
 
     writeln!(out)?;
     let (without, with) = policies().map_err(refused)?;
-    let herd = HERD.seeded(args.seed);
-    fleet(&mut out, &herd, &without, &with, *terminal)?;
+    let fleet = Fleet { seed: args.seed, ..FLEET };
+    outage(&mut out, &fleet, &without, &with, *terminal)?;
 
     writeln!(out)?;
     writeln!(out, "{heading}3. Next{heading:#}")?;
@@ -55,7 +55,7 @@ const NEXT: [(&str, &str); 3] = [
 ];
 
 /// A service that loses a thousand clients for half a minute, and can then serve a tenth of them per second.
-const HERD: Herd = Herd {
+const FLEET: Fleet = Fleet {
     clients: 1000,
     within: Duration::from_millis(500),
     outage: Duration::from_secs(30),
@@ -73,47 +73,45 @@ fn policies() -> Result<(Policy, Policy), PolicyError> {
     Ok((policy.clone().jitter(Jitter::None).build()?, policy.build()?))
 }
 
-fn fleet(
+fn outage(
     out: &mut impl Write,
-    herd: &Herd,
+    fleet: &Fleet,
     without: &Policy,
     with: &Policy,
     terminal: Terminal,
 ) -> io::Result<()> {
     let (heading, bad, good) = (style::HEADING, style::BAD, style::GOOD);
-    let (together, spread) = (herd.meet(without), herd.meet(with));
+    let (together, spread) = (fleet.meet(without), fleet.meet(with));
     writeln!(
         out,
         "{heading}2. {} clients meet an outage of {}, in virtual time{heading:#}",
-        herd.clients,
-        short(herd.outage)
+        fleet.clients,
+        short(fleet.outage)
     )?;
     let about = format!(
         "Once back, the service serves {} calls a second and refuses the rest. Policy: {}.",
-        herd.capacity,
+        fleet.capacity,
         one_line(with, terminal)
     );
     wrapped(out, &about, 3, terminal)?;
-    let charts = Charts::of(herd, &together, &spread, terminal);
+    let charts = Charts::of(fleet, &together, &spread, terminal);
     writeln!(out)?;
     charts.draw(out, "without jitter", &together, bad)?;
     charts.draw(out, "with it", &spread, good)?;
     charts.axis(out)?;
     writeln!(out)?;
-    wrapped(out, &sentence(herd, &together, &spread), 3, terminal)
+    wrapped(out, &sentence(fleet, &together, &spread), 3, terminal)
 }
 
 /// What the two charts show, in numbers.
-fn sentence(herd: &Herd, together: &Met, spread: &Met) -> String {
+fn sentence(fleet: &Fleet, together: &Met, spread: &Met) -> String {
     let fate = |met: &Met| {
-        let (peak, bin, drained) = (met.peak, short(herd.bin), short(met.drained));
-        if met.served == herd.clients {
-            format!("meets up to {peak} calls per {bin} and has served everybody {drained} after the outage")
-        } else {
-            format!(
-                "meets up to {peak} calls per {bin}, serves the last after {drained}, and {} clients never",
-                herd.clients - met.served
-            )
+        let (peak, bin, drained) = (met.peak, short(fleet.bin), short(met.drained));
+        match fleet.clients - met.served {
+            0 => format!(
+                "meets up to {peak} calls per {bin} and has served everybody {drained} after the outage"
+            ),
+            lost => format!("meets up to {peak} calls per {bin} and never serves {lost} clients"),
         }
     };
     format!("Without jitter the service {}; with it, it {}.", fate(together), fate(spread))
@@ -135,7 +133,7 @@ const MARGIN: usize = 6;
 const ROWS: usize = 5;
 
 impl Charts {
-    fn of(herd: &Herd, together: &Met, spread: &Met, terminal: Terminal) -> Self {
+    fn of(fleet: &Fleet, together: &Met, spread: &Met, terminal: Terminal) -> Self {
         // Both end where the slower one ends, but the faster one must stay visible.
         let longest = together.load.len().max(spread.load.len());
         let shown = longest.min(spread.load.len().saturating_mul(3)).max(1);
@@ -143,12 +141,12 @@ impl Charts {
         let per_column = shown.div_ceil(width).max(1);
         Self {
             terminal,
-            bin: herd.bin,
+            bin: fleet.bin,
             per_column,
             columns: shown.div_ceil(per_column),
             // The first moment, when all clients notice at once, is the same for both and would hide the rest.
             top: together.peak.max(spread.peak).max(1),
-            outage: herd.outage,
+            outage: fleet.outage,
         }
     }
 
@@ -188,11 +186,5 @@ impl Charts {
         let to = short(column * u32::try_from(self.columns).unwrap_or(u32::MAX));
         let room = (self.columns + 1).saturating_sub(labels.len() + 1);
         writeln!(out, "{faint}{:MARGIN$}{labels} {to:>room$}{faint:#}", "")
-    }
-}
-
-impl Herd {
-    fn seeded(self, seed: u64) -> Self {
-        Self { seed, ..self }
     }
 }

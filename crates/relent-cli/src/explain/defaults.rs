@@ -1,143 +1,94 @@
-//! The defaults, and the reason for each. The values are read from the policies that have them.
+//! The defaults, and the reason for each: what the policy reader says of a policy of which nobody said anything.
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use relent_core::{HintMode, OverMax, Policy, Schedule};
+use relent_config::{BuiltIn, Origin, Setting};
 use serde_json::{Value, json};
 
 use super::text::wrapped;
-use crate::durations::short;
-use crate::policy_args::{library_defaults, run_defaults};
+use crate::exit::Error;
 use crate::terminal::{Terminal, style};
 
-struct Row {
-    key: &'static str,
+/// A default: for the library, for `relent run`, and why.
+pub(super) struct Default {
+    path: String,
     library: String,
     run: String,
     why: &'static str,
+    /// Why `relent run` has another one.
+    why_run: Option<&'static str>,
 }
 
-fn rows() -> Vec<Row> {
-    let row = |key, value: fn(&Policy) -> String, why| Row {
-        key,
-        library: value(&library_defaults()),
-        run: value(&run_defaults()),
-        why,
+pub(super) fn all() -> Result<Vec<Default>, Error> {
+    let (library, run) = (BuiltIn::Library.with(&[])?, BuiltIn::Run.with(&[])?);
+    let of_run = |path: &str| run.settings().iter().find(|setting| setting.path == path);
+    let default = |setting: &Setting| {
+        let (path, library) = (setting.path.clone(), setting.value.clone());
+        let for_run = of_run(&path);
+        let run = for_run.map_or_else(|| library.clone(), |setting| setting.value.clone());
+        let why_run = for_run.filter(|_| run != library).map(why);
+        Default { why: why(setting), path, library, run, why_run }
     };
-    vec![
-        row("max_attempts", attempts, "three retries ride out a blip; a command is rarer and worth one more"),
-        row(
-            "backoff",
-            |policy| policy.backoff().schedule().as_str().to_owned(),
-            "each failure makes a longer outage likelier",
-        ),
-        row(
-            "backoff.initial",
-            initial,
-            "long enough for the service to have changed; commands take longer than calls",
-        ),
-        row("backoff.multiplier", multiplier, "the usual one; three retries span a factor of four"),
-        row("backoff.cap", cap, "after an outage nobody waits longer than this for the news"),
-        row(
-            "jitter",
-            |policy| policy.backoff().jitter_used().as_str().to_owned(),
-            "the least load on what is recovering",
-        ),
-        row(
-            "deadline",
-            |policy| policy.deadline().map_or("none".into(), |deadline| short(deadline.total)),
-            "only the caller knows it",
-        ),
-        row(
-            "attempt_timeout",
-            |policy| policy.attempt_timeout().map_or("none".into(), short),
-            "only the caller knows what is slow",
-        ),
-        row("hint.mode", hint_mode, "never come back earlier than the server asked"),
-        row(
-            "hint.max",
-            |policy| short(policy.hint().max_wait()),
-            "whoever asks for more wants the caller to decide",
-        ),
-        row("hint.over_max", over_max, "coming back earlier than asked is of no use"),
-        row(
-            "hint.spread",
-            |policy| format!("{:.1}", policy.hint().spread_fraction()),
-            "a thousand clients told \"60s\" must not return together",
-        ),
-        row("retry_on", classes, "what another try can help"),
-    ]
+    Ok(library.settings().iter().map(default).collect())
 }
 
-pub(super) fn text(out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
+fn why(setting: &Setting) -> &'static str {
+    match setting.origin {
+        Origin::BuiltIn(why) => why,
+        Origin::Policy(_) | Origin::Flag(_) => "",
+    }
+}
+
+pub(super) fn text(out: &mut impl Write, terminal: Terminal) -> Result<(), Error> {
     let (heading, faint) = (style::HEADING, style::FAINT);
-    writeln!(out, "{heading}{:<20}{:<14}{:<14}{heading:#}", "default of", "library", "relent run")?;
-    for row in rows() {
-        let long = row.library.len() > 12 || row.run.len() > 12;
-        if long {
-            writeln!(out, "{:<20}{}", row.key, row.library)?;
-        } else {
-            writeln!(out, "{:<20}{:<14}{:<14}", row.key, row.library, row.run)?;
+    let defaults = all()?;
+    let path = defaults.iter().map(|default| default.path.len()).max().unwrap_or(0);
+    for default in defaults {
+        write!(out, "{heading}{:<path$}{heading:#} = {}", default.path, default.library)?;
+        match default.why_run {
+            Some(_) => writeln!(out, "   {faint}relent run:{faint:#} {}", default.run)?,
+            None => writeln!(out)?,
         }
+        let why_run = default.why_run.map(|why| format!("; relent run: {why}")).unwrap_or_default();
         write!(out, "{faint}")?;
-        wrapped(out, row.why, 4, terminal)?;
+        wrapped(out, &format!("{}{why_run}", default.why), 4, terminal)?;
         write!(out, "{faint:#}")?;
     }
     Ok(())
 }
 
-pub(super) fn json() -> Value {
-    let rows = rows().into_iter();
-    rows.map(|row| json!({ "key": row.key, "library": row.library, "run": row.run, "why": row.why }))
-        .collect()
+pub(super) fn json() -> Result<Value, Error> {
+    let row = |default: Default| {
+        json!({
+            "key": default.path,
+            "library": default.library,
+            "run": default.run,
+            "why": default.why,
+            "why_run": default.why_run,
+        })
+    };
+    Ok(all()?.into_iter().map(row).collect())
 }
 
-pub(super) fn markdown(out: &mut impl Write) -> io::Result<()> {
+pub(super) fn markdown(out: &mut impl Write) -> Result<(), Error> {
     writeln!(out, "| key | library | `relent run` | why |\n|---|---|---|---|")?;
-    for row in rows() {
-        writeln!(out, "| `{}` | {} | {} | {} |", row.key, row.library, row.run, row.why)?;
+    for Default { path, library, run, why, why_run } in all()? {
+        let why_run = why_run.map(|why| format!("; `relent run`: {why}")).unwrap_or_default();
+        writeln!(out, "| `{path}` | `{library}` | `{run}` | {why}{why_run} |")?;
     }
     Ok(())
 }
 
-fn attempts(policy: &Policy) -> String {
-    policy.max_attempts().map_or("unlimited".to_owned(), |attempts| attempts.to_string())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn initial(policy: &Policy) -> String {
-    short(policy.backoff().schedule().initial())
-}
-
-fn multiplier(policy: &Policy) -> String {
-    match policy.backoff().schedule() {
-        Schedule::Exponential { multiplier, .. } => multiplier.to_string(),
-        _ => "-".to_owned(),
+    #[test]
+    fn every_default_has_its_reason() {
+        let defaults = all().unwrap();
+        assert!(defaults.len() > 10, "{}", defaults.len());
+        for default in defaults {
+            assert!(!default.why.is_empty(), "{}", default.path);
+        }
     }
-}
-
-fn cap(policy: &Policy) -> String {
-    policy.backoff().longest().map_or("none".to_owned(), short)
-}
-
-fn hint_mode(policy: &Policy) -> String {
-    match policy.hint().mode_used() {
-        HintMode::Minimum => "minimum".to_owned(),
-        HintMode::Exact => "exact".to_owned(),
-        HintMode::Clamp(over) => format!("clamp {}", short(over)),
-        HintMode::Ignore => "ignore".to_owned(),
-    }
-}
-
-fn over_max(policy: &Policy) -> String {
-    match policy.hint().over_max_used() {
-        OverMax::Abort => "abort",
-        OverMax::Clamp => "clamp",
-        OverMax::Ignore => "ignore",
-    }
-    .to_owned()
-}
-
-fn classes(policy: &Policy) -> String {
-    let words: Vec<_> = policy.retry_on().iter().map(relent_core::Class::as_str).collect();
-    words.join(", ")
 }

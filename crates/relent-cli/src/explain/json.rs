@@ -12,7 +12,7 @@ use crate::terminal::Terminal;
 const VERSION: u32 = 1;
 
 pub(super) fn of(explanation: &Explanation) -> Value {
-    let Explanation { resolved, assumed, plan, warnings, with_values } = explanation;
+    let Explanation { resolved, assumed, plan, warnings, with_values, .. } = explanation;
     let attempts: Vec<_> = plan.attempts.iter().map(attempt).collect();
     let warnings: Vec<_> = warnings
         .iter()
@@ -28,9 +28,10 @@ pub(super) fn of(explanation: &Explanation) -> Value {
     let mut answer = json!({
         "v": VERSION,
         "policy": {
-            "name": resolved.name,
-            "file": resolved.file.as_ref().map(|file| file.display().to_string()),
-            "summary": one_line(&resolved.policy, Terminal { width: 80, unicode: false }),
+            "name": resolved.name(),
+            "file": resolved.file(),
+            "summary": one_line(resolved.policy(), Terminal { width: 80, unicode: false }),
+            "rule": explanation.rule(Terminal { width: 80, unicode: false }),
         },
         "assumed": {
             "class": assumed.class.as_str(),
@@ -41,7 +42,7 @@ pub(super) fn of(explanation: &Explanation) -> Value {
         "means": if plan.exact { json!("exact") } else { json!({ "draws_at_most": DRAWS, "seed": SEED }) },
         "attempts": attempts,
         "when_all_fail": {
-            "calls": resolved.policy.max_attempts(),
+            "calls": resolved.policy().max_attempts(),
             "mean_calls": plan.mean_calls.is_finite().then_some(plan.mean_calls),
             "waits_ms": plan.waits.map(span),
             "worst_case_ms": plan.worst.map(millis),
@@ -51,11 +52,11 @@ pub(super) fn of(explanation: &Explanation) -> Value {
         "warnings": warnings,
     });
     if *with_values && let Some(policy) = answer.get_mut("policy").and_then(Value::as_object_mut) {
-        let values = resolved.values.iter();
-        let values: Vec<_> = values
-            .map(
-                |value| json!({ "key": value.key, "value": value.value, "origin": value.origin.to_string() }),
-            )
+        let settings = resolved.settings().iter();
+        let values: Vec<_> = settings
+            .map(|setting| {
+                json!({ "key": setting.path, "value": setting.value, "origin": resolved.origin(setting) })
+            })
             .collect();
         policy.insert("values".to_owned(), values.into());
     }

@@ -10,19 +10,17 @@ use crate::terminal::Terminal;
 
 pub(super) fn write(out: &mut impl Write, explanation: &Explanation) -> io::Result<()> {
     let Explanation { resolved, plan, warnings, .. } = explanation;
-    let policy = &resolved.policy;
+    let policy = resolved.policy();
     writeln!(out, "### Retry policy: {}\n", cell(&explanation.title()))?;
     writeln!(out, "{}\n", cell(&one_line(policy, Terminal { width: 80, unicode: true })))?;
+    if let Some(rule) = explanation.rule(Terminal { width: 80, unicode: true }) {
+        writeln!(out, "{}\n", cell(&rule))?;
+    }
     if explanation.with_values {
         writeln!(out, "| key | value | from |\n|---|---|---|")?;
-        for value in &resolved.values {
-            writeln!(
-                out,
-                "| `{}` | `{}` | {} |",
-                value.key,
-                cell(&value.value),
-                cell(&value.origin.to_string())
-            )?;
+        for setting in resolved.settings() {
+            let origin = cell(&resolved.origin(setting));
+            writeln!(out, "| `{}` | `{}` | {origin} |", setting.path, cell(&setting.value))?;
         }
         writeln!(out)?;
     }

@@ -11,11 +11,12 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use relent_core::{Class, HintMode, Jitter, Policy, Schedule};
+use relent_config::{BuiltIn, Flag};
+use relent_core::{Backoff, Class, First, HintMode, Jitter, Policy, Schedule};
 
 use crate::durations::{self, short};
 use crate::exit::{Error, ExitCode};
-use crate::policy_args::{self, PolicyArgs, Resolved};
+use crate::policy_args::{PolicyArgs, Resolved};
 use crate::terminal::Terminal;
 
 pub(crate) use text::wrapped;
@@ -41,11 +42,14 @@ pub(crate) struct Args {
     /// Start from the defaults of `relent run` instead of the library's
     #[arg(long, help_heading = "Policy")]
     run: bool,
+    /// Classes that are retried, separated by commas
+    #[arg(long, value_name = "CLASS,...", help_heading = "Policy")]
+    retry_on: Option<String>,
 
     /// Share of attempts that fail, each independently of the others: 0 to 1
     #[arg(long, value_name = "P", value_parser = parse_share, help_heading = "Assumptions")]
     failure_rate: Option<f64>,
-    /// How the attempts fail: transient, throttled, timeout, not_sent, permanent …
+    /// How the attempts fail: transient, throttled, timeout, not_sent, permanent, ...
     #[arg(long, value_name = "CLASS", default_value = "transient", value_parser = parse_class, help_heading = "Assumptions")]
     class: Class,
     /// How long a failing attempt takes
@@ -98,6 +102,8 @@ struct Explanation {
     assumed: Assumptions,
     plan: Plan,
     warnings: Vec<Warning>,
+    /// Whether it starts from the defaults of `relent run`.
+    for_run: bool,
     /// Whether each value is to be shown with its origin.
     with_values: bool,
 }
@@ -108,7 +114,7 @@ pub(crate) fn run(args: &Args, terminal: &Terminal) -> Result<ExitCode, Error> {
     if args.defaults {
         match format {
             Format::Text => defaults::text(&mut out, *terminal)?,
-            Format::Json => writeln!(out, "{:#}", defaults::json())?,
+            Format::Json => writeln!(out, "{:#}", defaults::json()?)?,
             Format::Markdown => defaults::markdown(&mut out)?,
         }
         return Ok(ExitCode::Success);
@@ -130,8 +136,11 @@ impl Explanation {
         if args.name.is_some() {
             policy_args.policy.clone_from(&args.name);
         }
-        let defaults = if args.run { policy_args::run_defaults() } else { policy_args::library_defaults() };
-        let resolved = policy_args.resolve(defaults)?;
+        let built_in = if args.run { BuiltIn::Run } else { BuiltIn::Library };
+        let resolved = policy_args.resolve_with(
+            built_in,
+            args.retry_on.as_deref().map(|classes| Flag::new("--retry-on", "retry_on", classes)),
+        )?;
         let assumed = Assumptions {
             class: args.class,
             retry_after: args.retry_after,
@@ -139,21 +148,29 @@ impl Explanation {
             failure_rate: args.failure_rate,
             rows: args.rows.into(),
         };
-        let plan = Plan::of(&resolved.policy, &assumed);
+        let plan = Plan::of(resolved.policy(), &assumed);
         let caller = Caller { timeout: args.caller_timeout, not_idempotent: args.not_idempotent };
         let warnings = warnings::of(&resolved, &plan, &assumed, caller);
-        Ok(Self { resolved, assumed, plan, warnings, with_values: args.resolved })
+        Ok(Self { resolved, assumed, plan, warnings, for_run: args.run, with_values: args.resolved })
     }
 
     /// What is explained: the policy's name and file, or "the default policy".
     fn title(&self) -> String {
-        let Resolved { name, file, .. } = &self.resolved;
-        match (name, file) {
-            (Some(name), Some(file)) => format!("{name} ({})", file.display()),
-            (Some(name), None) => name.clone(),
-            (None, _) if self.resolved.has_own_values() => "a policy from options".to_owned(),
-            (None, _) => "the default policy".to_owned(),
+        let options = if self.resolved.has_options() { ", with options" } else { "" };
+        match (self.resolved.name(), self.resolved.file()) {
+            (Some(name), Some(file)) => format!("{name} ({file}{options})"),
+            (Some(name), None) => name.to_owned(),
+            (None, _) if self.for_run => format!("the default of relent run{options}"),
+            (None, _) => format!("the default policy{options}"),
         }
+    }
+
+    /// The backoff that the assumed failures meet, where it is not the policy's own.
+    fn rule(&self, terminal: Terminal) -> Option<String> {
+        let policy = self.resolved.policy();
+        let backoff = schedule::backoff_in_use(policy, &self.assumed);
+        let parts = || backoff_parts(backoff, terminal).join(", ");
+        (backoff != policy.backoff()).then(|| format!("{}: {}", self.assumed.class.as_str(), parts()))
     }
 
     /// The means' pedigree, as a sentence; none where they are exact.
@@ -163,9 +180,25 @@ impl Explanation {
     }
 }
 
-/// The policy in one line: `exponential 100ms ×2, cap 20s, full jitter; 4 attempts, no deadline`.
+/// The policy in one line: `exponential 100ms ×2, cap 20s, full jitter, 4 attempts, no deadline`.
 pub(crate) fn one_line(policy: &Policy, terminal: Terminal) -> String {
-    let backoff = policy.backoff();
+    let mut parts = backoff_parts(policy.backoff(), terminal);
+    parts.push(attempts_in_words(policy.max_attempts()));
+    parts.push(match policy.deadline() {
+        Some(deadline) => format!("deadline {}", short(deadline.usable())),
+        None => "no deadline".to_owned(),
+    });
+    if let Some(timeout) = policy.attempt_timeout() {
+        parts.push(format!("attempt timeout {}", short(timeout)));
+    }
+    if policy.hint().mode_used() == HintMode::Ignore {
+        parts.push("hints ignored".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// A backoff in a few words each.
+fn backoff_parts(backoff: &Backoff, terminal: Terminal) -> Vec<String> {
     let times = if terminal.unicode { "×" } else { "x" };
     let initial = short(backoff.schedule().initial());
     let mut parts = vec![match backoff.schedule() {
@@ -188,24 +221,17 @@ pub(crate) fn one_line(policy: &Policy, terminal: Terminal) -> String {
     if !backoff.shortest().is_zero() {
         parts.push(format!("floor {}", short(backoff.shortest())));
     }
+    if backoff.first_used() == First::Immediate {
+        parts.push("first retry at once".to_owned());
+    }
     parts.push(match backoff.jitter_used() {
+        Jitter::None if matches!(backoff.schedule(), Schedule::Csma { .. }) => "drawn by itself".to_owned(),
         Jitter::None => "no jitter".to_owned(),
         Jitter::Proportional { factor } => format!("proportional jitter {factor}"),
         Jitter::Additive { max } => format!("additive jitter {}", short(max)),
         jitter => format!("{} jitter", jitter.as_str()),
     });
-    parts.push(attempts_in_words(policy.max_attempts()));
-    parts.push(match policy.deadline() {
-        Some(deadline) => format!("deadline {}", short(deadline.usable())),
-        None => "no deadline".to_owned(),
-    });
-    if let Some(timeout) = policy.attempt_timeout() {
-        parts.push(format!("attempt timeout {}", short(timeout)));
-    }
-    if policy.hint().mode_used() == HintMode::Ignore {
-        parts.push("hints ignored".to_owned());
-    }
-    parts.join(", ")
+    parts
 }
 
 fn attempts_in_words(attempts: Option<u32>) -> String {

@@ -14,7 +14,10 @@ use crate::terminal::{Terminal, style};
 pub(super) fn write(out: &mut impl Write, explanation: &Explanation, terminal: Terminal) -> io::Result<()> {
     let (heading, faint) = (style::HEADING, style::FAINT);
     writeln!(out, "{heading}{}{heading:#}", explanation.title())?;
-    wrapped(out, &one_line(&explanation.resolved.policy, terminal), 2, terminal)?;
+    wrapped(out, &one_line(explanation.resolved.policy(), terminal), 2, terminal)?;
+    if let Some(rule) = explanation.rule(terminal) {
+        wrapped(out, &rule, 2, terminal)?;
+    }
     writeln!(out)?;
     if explanation.with_values {
         values(out, explanation)?;
@@ -95,7 +98,7 @@ fn numbers(span: Span) -> String {
 /// Worst case, mean and end, in sentences.
 fn summary(explanation: &Explanation) -> Vec<String> {
     let Explanation { plan, assumed, resolved, .. } = explanation;
-    let policy = &resolved.policy;
+    let policy = resolved.policy();
     let mut lines = Vec::new();
     let calls = match (plan.calls, policy.max_attempts()) {
         (Some(1), _) => "1 call".to_owned(),
@@ -182,12 +185,13 @@ fn gains(out: &mut impl Write, explanation: &Explanation, terminal: Terminal) ->
 
 fn values(out: &mut impl Write, explanation: &Explanation) -> io::Result<()> {
     let (heading, faint) = (style::HEADING, style::FAINT);
-    let values = &explanation.resolved.values;
-    let key = values.iter().map(|value| value.key.len()).max().unwrap_or(0);
+    let values = explanation.resolved.settings();
+    let key = values.iter().map(|value| value.path.len()).max().unwrap_or(0);
     let text = values.iter().map(|value| value.value.chars().count()).max().unwrap_or(0);
     writeln!(out, "{heading}Where each value came from{heading:#}")?;
     for value in values {
-        writeln!(out, "  {:<key$} = {:<text$}  {faint}# {}{faint:#}", value.key, value.value, value.origin)?;
+        let origin = explanation.resolved.origin(value);
+        writeln!(out, "  {:<key$} = {:<text$}  {faint}# {origin}{faint:#}", value.path, value.value)?;
     }
     writeln!(out)
 }

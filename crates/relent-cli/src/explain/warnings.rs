@@ -55,7 +55,7 @@ const RARELY: f64 = 0.05;
 
 /// All findings, the worst first.
 pub(crate) fn of(resolved: &Resolved, plan: &Plan, assumed: &Assumptions, caller: Caller) -> Vec<Warning> {
-    let policy = &resolved.policy;
+    let policy = resolved.policy();
     let mut found = Vec::new();
     if policy.max_attempts() == Some(1) {
         found.push(note(
