@@ -6,7 +6,7 @@ use crate::{demo, explain};
 
 /// Retries that know when to relent: one policy, decided in one place, obeyed everywhere.
 #[derive(Debug, Parser)]
-#[command(name = "relent", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "relent", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     /// When to use colours
     #[arg(

@@ -13,11 +13,11 @@ use crate::exit::Error;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Policy")]
 pub(crate) struct PolicyArgs {
-    /// Policy file; without it `relent.toml` is looked for in this directory and those above
-    #[arg(long, value_name = "FILE", env = "RELENT_CONFIG", hide_env_values = true)]
+    /// Policy file; without it `relent.toml` is looked for in this directory and those above [env: RELENT_CONFIG]
+    #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Policy of that file [default: the one named "default", if there is one]
-    #[arg(long = "policy", value_name = "NAME", env = "RELENT_POLICY", hide_env_values = true)]
+    /// Policy of that file [env: RELENT_POLICY] [default: the one named "default", if there is one]
+    #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<String>,
     /// Attempts at most, the first included; 1 switches retries off
     #[arg(long, value_name = "N|unlimited")]
@@ -160,14 +160,16 @@ impl PolicyArgs {
     pub(crate) fn resolve_with(&self, built_in: BuiltIn, more: Option<Flag<'_>>) -> Result<Resolved, Error> {
         let mut flags = self.flags();
         flags.extend(more);
-        let wanted = self.policy.as_deref().filter(|name| !name.is_empty());
+        // Not clap's business: a name on the command line must not be at odds with one in the environment.
+        let wanted =
+            self.policy.clone().or_else(|| env::var("RELENT_POLICY").ok().filter(|name| !name.is_empty()));
         let Some(file) = self.file()? else {
-            return match wanted {
+            return match wanted.as_deref() {
                 Some(name) => Err(no_file_for(name)),
                 None => Ok(Resolved { found: built_in.with(&flags)?, file: None }),
             };
         };
-        let name = wanted.or_else(|| file.default_policy().map(|_| "default"));
+        let name = wanted.as_deref().or_else(|| file.default_policy().map(|_| "default"));
         match name {
             Some(name) => {
                 let found = file.policy_with(name, &flags)?;
@@ -179,8 +181,13 @@ impl PolicyArgs {
 
     /// The policy file that was named, or else the nearest one upwards.
     fn file(&self) -> Result<Option<File>, Error> {
-        let (path, text) = match self.config.as_ref().filter(|path| !path.as_os_str().is_empty()) {
-            Some(path) => (path.clone(), fs::read_to_string(path).map_err(|error| unreadable(path, error))?),
+        let of_environment =
+            || env::var_os("RELENT_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let (path, text) = match self.config.clone().or_else(of_environment) {
+            Some(path) => {
+                let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
+                (path, text)
+            }
             None => match nearest_file()? {
                 Some(found) => found,
                 None => return Ok(None),

@@ -96,7 +96,7 @@ impl Span {
 
 /// How many calls are drawn, and how many of their attempts at most, so that the answer comes at once.
 pub(crate) const DRAWS: u32 = 10_000;
-const MOST_ATTEMPTS_DRAWN: u64 = 2_000_000;
+const MOST_ATTEMPTS_DRAWN: u64 = 200_000;
 /// How many attempts of one call are looked at.
 const LONGEST_CALL: u32 = 100_000;
 /// The draws are the same each time, so that the same question has the same answer.

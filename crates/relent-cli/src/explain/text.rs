@@ -49,7 +49,8 @@ fn table(out: &mut impl Write, plan: &Plan, terminal: Terminal) -> io::Result<()
     let reached = |text: &str| if cut_short { format!("{text:>9}") } else { String::new() };
     let since = |text: String| if with_since { text } else { String::new() };
     let group = since(format!(" {:^24}", "since the start"));
-    writeln!(out, "{heading}{:>7} {:^24}{group}{heading:#}", "", "wait before it")?;
+    let groups = format!("{:>7} {:^24}{group}", "", "wait before it");
+    writeln!(out, "{heading}{}{heading:#}", groups.trim_end())?;
     let names = format!("{:>NUMBER$}{:>NUMBER$}{:>NUMBER$}", "lowest", "mean", "highest");
     let since_names = since(format!(" {names}"));
     writeln!(out, "{faint}{:>7} {names}{since_names}{}{faint:#}", "attempt", reached("reached"))?;

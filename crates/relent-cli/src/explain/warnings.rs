@@ -144,19 +144,6 @@ fn about_the_waits(resolved: &Resolved, plan: &Plan, backoff: &Backoff) -> Vec<W
         }
         _ => {}
     }
-    if remembers(backoff.jitter_used())
-        && let Schedule::Exponential { multiplier, .. } = backoff.schedule()
-        && (resolved.was_set("backoff.multiplier") || *multiplier != Multiplier::TWO)
-    {
-        found.push(warning(
-            "multiplier_ignored",
-            format!(
-                "The multiplier has no effect: {} jitter grows from the last wait.",
-                backoff.jitter_used().as_str()
-            ),
-            "Leave out the multiplier, or take another jitter.",
-        ));
-    }
     found
 }
 
@@ -277,10 +264,6 @@ fn grows(schedule: &Schedule) -> bool {
         Schedule::Fibonacci { .. } => true,
         _ => false,
     }
-}
-
-fn remembers(jitter: Jitter) -> bool {
-    matches!(jitter, Jitter::Decorrelated | Jitter::DecorrelatedV2)
 }
 
 fn warning(code: &'static str, text: String, help: &'static str) -> Warning {
