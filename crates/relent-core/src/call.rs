@@ -151,6 +151,11 @@ impl Call {
         }
         self.renew_if_healthy(policy, &outcome, moment.now);
         let rule = self.count(policy, &outcome);
+        // An attempt that ran into the deadline was ended by that and not by a timeout of its own: what class, safety
+        // and limits would say to another try is no answer to why the call ended.
+        if outcome.class == Class::Timeout && self.is_over(policy, moment.now) {
+            return Decision::stop(Reason::DeadlinePassed);
+        }
         if let Some(reason) = policy.refuses(&outcome) {
             return Decision::stop(reason);
         }
@@ -250,6 +255,11 @@ impl Call {
         let (attempts, streak) = (word(4) as u32, word(4) as u32);
         let own = core::array::from_fn(|_| word(1) as u8);
         Self { began, memory, attempts, streak, own, owner: word(1) as u8 }
+    }
+
+    /// Whether the deadline has passed.
+    fn is_over(&self, policy: &Policy, now: Option<Timestamp>) -> bool {
+        now.zip(self.ends(policy)).is_some_and(|(now, end)| now >= end)
     }
 
     /// The initial spread, cut where the deadline would leave no attempt.

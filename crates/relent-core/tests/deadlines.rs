@@ -189,3 +189,29 @@ fn the_reserve_is_kept_back() {
         assert_eq!(left, Some(secs(7 - now)));
     }
 }
+
+/// What the deadline cut off names the deadline, even where the attempt timeout's class would not be retried, would not
+/// be safe to, or was the last attempt. (F25)
+#[test]
+fn an_attempt_that_runs_into_the_deadline_ends_by_the_deadline() {
+    use relent_core::{Classes, Repeat};
+
+    let policy = |attempts| Policy::constant(secs(1)).max_attempts(attempts).deadline(secs(10));
+    let choosy = policy(4).retry_on(Classes::from([Class::Transient])).build().unwrap();
+    for (policy, repeat) in [
+        (policy(4).build().unwrap(), Repeat::Safe),
+        (policy(4).build().unwrap(), Repeat::NotIdempotent),
+        (policy(1).build().unwrap(), Repeat::Safe),
+        (choosy, Repeat::Safe),
+    ] {
+        let decide = |outcome: Outcome, now| {
+            let mut call = Call::new(Some(Timestamp::ZERO));
+            call.decide(&policy, &mut Alone, outcome.repeat(repeat), at(secs(now)))
+        };
+        assert_eq!(decide(Outcome::of(Class::Timeout), 10), stop(Reason::DeadlinePassed));
+        // Other failures answer for themselves.
+        assert_eq!(decide(Outcome::of(Class::Permanent), 10), stop(Reason::NotRetryable));
+        // A timeout of the attempt's own is no deadline.
+        assert_ne!(decide(Outcome::of(Class::Timeout), 9), stop(Reason::DeadlinePassed));
+    }
+}
