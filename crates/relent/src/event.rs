@@ -1,7 +1,7 @@
 //! What a hook is told: the core's event, with names and the last error beside it.
 
 use std::any::Any;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use relent_core::{Class, Decision, Event as Happened, Reason, Source};
@@ -20,9 +20,10 @@ pub struct Event<'a, E> {
     pub priority: Option<u8>,
     /// How many attempts there may be; none: unlimited.
     pub max_attempts: Option<u32>,
-    /// The last error that an attempt returned.
+    /// In a decision, the error of the attempt that ended: none where it succeeded or was cut off. Else the last error
+    /// that an attempt returned.
     pub error: Option<&'a E>,
-    /// Since the start of the call, where the policy needs a clock anyway.
+    /// Since the start of the call.
     pub elapsed: Option<Duration>,
     /// What is left of the deadline, where there is one.
     pub remaining: Option<Duration>,
@@ -76,7 +77,7 @@ impl<E> Event<'_, E> {
 }
 
 impl<E: fmt::Display> Event<'_, E> {
-    /// The error as text, with the secrets of its URLs cut.
+    /// The error as text, with the secrets of its URLs cut ([`redact`](crate::redact)).
     pub fn error_text(&self) -> Option<String> {
         self.error.map(|error| crate::redact(&error.to_string()).into_owned())
     }
@@ -91,7 +92,7 @@ impl<E: fmt::Display> Event<'_, E> {
             v: 1,
             event: self.kind(),
             name: self.name.map(Into::into),
-            target: self.target.map(Into::into),
+            target: self.target.map(|target| crate::redact(target).into_owned()),
             priority: self.priority,
             attempt: self.attempt(),
             max_attempts: self.max_attempts,
@@ -107,12 +108,14 @@ impl<E: fmt::Display> Event<'_, E> {
     }
 }
 
-/// One line, for a log: `charge to host:443: attempt 2 of 4 failed (throttled: slow down), next in 350ms (hint)`.
+/// One line, for a log: `charge to host:443: attempt 2 of 4 failed (throttled: slow down), next in 350ms (hint)`. Secrets
+/// of URLs are cut, and line breaks and other control characters of an error's text are escaped.
 impl<E: fmt::Display> fmt::Display for Event<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.name, self.target) {
+        match (self.name, self.target.map(crate::redact)) {
             (Some(name), Some(target)) => write!(f, "{name} to {target}: ")?,
-            (Some(only), None) | (None, Some(only)) => write!(f, "{only}: ")?,
+            (Some(name), None) => write!(f, "{name}: ")?,
+            (None, Some(target)) => write!(f, "{target}: ")?,
             (None, None) => {}
         }
         let attempt = self.attempt();
@@ -120,7 +123,7 @@ impl<E: fmt::Display> fmt::Display for Event<'_, E> {
             Happened::GaveUp { reason, .. } => {
                 let plural = if attempt == 1 { "" } else { "s" };
                 write!(f, "gave up after {attempt} attempt{plural}: {reason}")?;
-                return self.write_error(f, "; ", "");
+                return self.write_error(f, "; ");
             }
             _ => write!(f, "attempt {attempt}")?,
         }
@@ -132,24 +135,33 @@ impl<E: fmt::Display> fmt::Display for Event<'_, E> {
             Some(Class::Success) => f.write_str(" succeeded"),
             Some(class) => {
                 write!(f, " failed ({class}")?;
-                self.write_error(f, ": ", "")?;
+                self.write_error(f, ": ")?;
                 f.write_str(")")
             }
         }?;
         match self.wait() {
-            Some((wait, source)) => write!(f, ", next in {wait:.0?} ({source})"),
+            Some((wait, source)) => write!(f, ", next in {:?} ({source})", to_three_digits(wait)),
             None => Ok(()),
         }
     }
 }
 
 impl<E: fmt::Display> Event<'_, E> {
-    fn write_error(&self, f: &mut fmt::Formatter<'_>, before: &str, after: &str) -> fmt::Result {
-        match self.error_text() {
-            Some(error) => write!(f, "{before}{error}{after}"),
-            None => Ok(()),
-        }
+    fn write_error(&self, f: &mut fmt::Formatter<'_>, before: &str) -> fmt::Result {
+        let Some(error) = self.error_text() else { return Ok(()) };
+        f.write_str(before)?;
+        error.chars().try_for_each(|char| match char {
+            control if control.is_control() => write!(f, "{}", control.escape_default()),
+            char => f.write_char(char),
+        })
     }
+}
+
+/// As much of a wait as a reader wants to see: three digits.
+fn to_three_digits(wait: Duration) -> Duration {
+    let nanos = wait.as_nanos();
+    let unit = 10u128.pow(nanos.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    Duration::from_nanos(u64::try_from(nanos.saturating_add(unit / 2) / unit * unit).unwrap_or(u64::MAX))
 }
 
 /// An event as the events schema has it, version 1: one JSON object a line with the feature `serde`. Absent fields are
@@ -182,7 +194,7 @@ pub struct Record {
     /// The number of the policy's rule that the outcome met, from 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub rule: Option<u8>,
-    /// The last error's text, secrets cut.
+    /// The error's text, secrets cut: see [`Event::error`].
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub error: Option<String>,
     /// The wait before the next attempt, in milliseconds.

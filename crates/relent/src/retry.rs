@@ -133,7 +133,7 @@ pub fn with(policy: &Policy) -> With<'_, ByFailure, Quiet, Async<DefaultTimer>> 
         options: Options::default(),
         classify: ByFailure,
         notify: Quiet,
-        timer: Async(DefaultTimer::default()),
+        timer: Async(Default::default()),
     }
 }
 

@@ -55,9 +55,15 @@ pub struct TokioTimer;
 impl Clock for TokioTimer {
     #[inline]
     fn now(&self) -> Timestamp {
+        /// A paused runtime's clock may run behind or ahead of another's: there is time before the first look at it.
+        const BEFORE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
         static START: OnceLock<tokio::time::Instant> = OnceLock::new();
         let now = tokio::time::Instant::now();
-        Timestamp::from_duration(now.saturating_duration_since(*START.get_or_init(|| now)))
+        let start = *START.get_or_init(|| now);
+        Timestamp::from_duration(match now.checked_duration_since(start) {
+            Some(since) => BEFORE.saturating_add(since),
+            None => BEFORE.saturating_sub(start.saturating_duration_since(now)),
+        })
     }
 }
 

@@ -100,29 +100,38 @@ impl Future for Cancelled {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let token = self.token.clone();
+        let waker = context.waker().clone();
         let mut waiting = token.lock();
         if token.is_cancelled() {
             return Poll::Ready(());
         }
         let ours = self.number;
-        match waiting.tasks.iter_mut().find(|(number, _)| Some(*number) == ours) {
-            Some((_, waker)) => waker.clone_from(context.waker()),
+        let old = match waiting.tasks.iter_mut().find(|(number, _)| Some(*number) == ours) {
+            Some((_, old)) => Some(std::mem::replace(old, waker)),
             None => {
                 waiting.last += 1;
                 self.number = Some(waiting.last);
-                let entry = (waiting.last, context.waker().clone());
+                let entry = (waiting.last, waker);
                 waiting.tasks.push(entry);
+                None
             }
-        }
+        };
+        // A waker may be all that holds a task, and the task another wait for this token: it is dropped unlocked.
+        drop(waiting);
+        drop(old);
         Poll::Pending
     }
 }
 
 impl Drop for Cancelled {
     fn drop(&mut self) {
-        if let Some(ours) = self.number {
-            self.token.lock().tasks.retain(|(number, _)| *number != ours);
-        }
+        let Some(ours) = self.number else { return };
+        let mut waiting = self.token.lock();
+        let place = waiting.tasks.iter().position(|(number, _)| *number == ours);
+        let gone = place.map(|place| waiting.tasks.swap_remove(place));
+        // Unlocked, as above.
+        drop(waiting);
+        drop(gone);
     }
 }
 

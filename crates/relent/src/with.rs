@@ -214,7 +214,7 @@ impl<R, E, O: Into<Outcome>, F: FnMut(&E) -> O> Judge<R, E, ()> for WhenError<F,
 
 /// Whole results are judged by a closure.
 #[derive(Clone, Copy, Debug)]
-pub struct WhenResult<F, R, E, O>(F, PhantomData<fn(&Result<R, E>) -> O>);
+pub struct WhenResult<F, R, E, O>(F, PhantomData<fn(R, E) -> O>);
 
 impl<R, E, O: Into<Outcome>, F: FnMut(&Result<R, E>) -> O> Judge<R, E, ()> for WhenResult<F, R, E, O> {
     type Kind = crate::Typed;

@@ -64,7 +64,7 @@ pub mod via {
     /// It leads to a `dyn Error`: `anyhow::Error`, `Box<dyn Error>`.
     #[derive(Debug)]
     pub enum Dyn {}
-    /// It leads to a `dyn Error + Send + Sync`: `Box<dyn Error + Send + Sync>`, `Arc<…>`.
+    /// It leads to a `dyn Error + Send` or `+ Send + Sync`: `Box<dyn Error + Send + Sync>`, `Arc<…>`.
     #[derive(Debug)]
     pub enum Shared {}
     /// It is relent's own error.
@@ -101,6 +101,14 @@ impl<E: AsRef<dyn StdError + 'static> + 'static> Failure<via::Dyn> for E {
 }
 
 impl Failure<via::Shared> for Box<dyn StdError + Send + Sync> {
+    type Kind = Dynamic;
+
+    fn outcome(&self) -> Outcome {
+        outcome_of(self.as_ref())
+    }
+}
+
+impl Failure<via::Shared> for Box<dyn StdError + Send> {
     type Kind = Dynamic;
 
     fn outcome(&self) -> Outcome {

@@ -52,7 +52,7 @@ where
     T: Clock,
 {
     pub(crate) fn new(policy: &'a Policy, options: Options<'a>, judge: C, notify: N, timer: T) -> Self {
-        let now = policy.needs_clock().then(|| timer.now());
+        let now = (N::LISTENS || policy.needs_clock()).then(|| timer.now());
         Self::begun(policy, options, judge, notify, timer, now)
     }
 
@@ -151,6 +151,8 @@ where
     /// Asks the core what to do after an attempt.
     pub(crate) fn decide(&mut self, ended: &Ended<R, E>) -> Decision {
         let judged = match ended {
+            // The caller's cancellation is no failure of the attempt that it ended, whatever that made of it.
+            Ended::Returned(Err(_)) if self.is_cancelled() => Outcome::of(Class::Cancelled),
             Ended::Returned(result) => self.judge.judge(result),
             Ended::CutOff(Cause::Cancelled) => Outcome::of(Class::Cancelled),
             Ended::CutOff(Cause::Deadline | Cause::AttemptTimeout) => Outcome::of(Class::Timeout),
@@ -218,9 +220,9 @@ where
         self.cancel().is_some_and(Token::is_cancelled)
     }
 
-    /// The time, where the policy needs it.
+    /// The time, where the policy needs it or somebody is told.
     fn now(&self) -> Option<Timestamp> {
-        self.policy.needs_clock().then(|| self.timer.now())
+        (N::LISTENS || self.policy.needs_clock()).then(|| self.timer.now())
     }
 
     fn since_start(&self, now: Option<Timestamp>) -> Option<Duration> {
@@ -283,7 +285,11 @@ where
             target: self.options.targets.of_attempt(attempt),
             priority: self.options.priority,
             max_attempts: self.policy.max_attempts(),
-            error: error.or(self.last.as_ref()),
+            // A decision is about the attempt that ended, which has failed with an error of its own or with none.
+            error: match happened {
+                Happened::Decision { .. } => error,
+                _ => self.last.as_ref(),
+            },
             elapsed: self.since_start(now),
             remaining: now.and_then(|now| self.call.remaining(self.policy, now)),
             context: self.options.context,

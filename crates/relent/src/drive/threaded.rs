@@ -1,6 +1,6 @@
 //! The blocking loop.
 
-use relent_core::{Decision, Reason, Start};
+use relent_core::{Decision, Start};
 
 use super::{Course, Ended};
 use crate::blocking::Timer;
@@ -11,14 +11,13 @@ use crate::{Attempt, Report};
 pub(crate) fn run<R, E, C, N, T, Via>(
     mut course: Course<'_, R, E, C, N, T, Via>,
     mut operation: impl FnMut(Attempt<T>) -> Result<R, E>,
-    ended: Option<Ended<R, E>>,
+    mut ended: Option<Ended<R, E>>,
 ) -> Report<R, E, C::Kind>
 where
     C: Judge<R, E, Via>,
     N: Notify<E>,
     T: Timer,
 {
-    let mut ended = ended;
     loop {
         let mut next = match ended.take() {
             None => course.start(),
@@ -43,17 +42,6 @@ where
         if let Start::Stop { reason } = next {
             return course.give_up(reason);
         }
-        let attempt = course.attempt();
-        let token = attempt.token.clone();
-        let result = operation(attempt);
-        // The caller's cancellation is no failure of the attempt that it ended: whatever the operation returned.
-        let cancelled = result.is_err() && token.caller.is_some_and(|caller| caller.is_cancelled());
-        if cancelled {
-            course.keep(Ended::Returned(result));
-            ended = Some(Ended::CutOff(crate::Cause::Cancelled));
-        } else {
-            ended = Some(Ended::Returned(result));
-        }
-        debug_assert!(!matches!(next, Start::Stop { reason: Reason::Succeeded }));
+        ended = Some(Ended::Returned(operation(course.attempt())));
     }
 }

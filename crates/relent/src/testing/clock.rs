@@ -34,6 +34,11 @@ impl Clock {
         Self::default()
     }
 
+    /// How many sleep on it now: none once all calls have ended, however they ended.
+    pub fn asleep(&self) -> usize {
+        self.lock().asleep.len()
+    }
+
     /// What has passed on it.
     pub fn elapsed(&self) -> Duration {
         self.lock().now
@@ -60,7 +65,7 @@ impl Clock {
                     return Ok(output);
                 }
             }
-            let next = self.lock().asleep.first_key_value().map(|((wakes, _), _)| *wakes);
+            let next = self.lock().asleep.keys().next().map(|(wakes, _)| *wakes);
             self.jump(next.ok_or(Stuck)?);
         }
     }
@@ -117,6 +122,7 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let clock = self.clock.clone();
+        let waker = context.waker().clone();
         let mut state = clock.lock();
         if state.now >= self.wakes {
             return Poll::Ready(());
@@ -129,7 +135,10 @@ impl Future for Sleep {
             }
         };
         self.place = Some(place);
-        state.asleep.insert((self.wakes, place), context.waker().clone());
+        let old = state.asleep.insert((self.wakes, place), waker);
+        // A waker may be all that holds a task, and the task another sleep: it is dropped unlocked.
+        drop(state);
+        drop(old);
         Poll::Pending
     }
 }
@@ -137,7 +146,8 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            self.clock.lock().asleep.remove(&(self.wakes, place));
+            let gone = self.clock.lock().asleep.remove(&(self.wakes, place));
+            drop(gone);
         }
     }
 }

@@ -22,7 +22,9 @@ impl Recorder {
     pub fn hook<E: Display>(&self) -> impl FnMut(&Event<'_, E>) + Clone + Send + use<E> {
         let events = Arc::clone(&self.0);
         move |event| {
-            events.lock().unwrap_or_else(PoisonError::into_inner).push((event.happened, event.record()));
+            // The error prints itself unlocked: who knows what it does.
+            let record = event.record();
+            events.lock().unwrap_or_else(PoisonError::into_inner).push((event.happened, record));
         }
     }
 
