@@ -262,3 +262,16 @@ fn stages_follow_the_time_since_the_call_began() {
         assert_eq!(backoff.wait(9, elapsed * minute, &mut memory, 0), wait * minute, "after {elapsed} min");
     }
 }
+
+/// A geometric stage grows from the scheduled wait before it, not from what jitter made of that.
+#[test]
+fn jitter_does_not_compound_in_stages() {
+    let stage = Stage { until: None, initial: Duration::from_secs(1), multiplier: Multiplier::TWO };
+    let backoff = Backoff::new(Schedule::Stages([stage].into())).jitter(Jitter::Equal);
+    let mut memory = Memory::default();
+    for highest in [1, 2, 4, 8, 16, 32] {
+        let range = backoff.range(9, Duration::ZERO, memory);
+        assert_eq!(range.highest, Duration::from_secs(highest));
+        assert_eq!(backoff.wait(9, Duration::ZERO, &mut memory, 0), range.highest / 2);
+    }
+}
