@@ -76,3 +76,8 @@ pub use timer::TokioTimer;
 pub use timer::{Clock, DefaultTimer, Timer};
 pub use token::{AttemptToken, Cancelled, Cause, Token};
 pub use with::{ByFailure, Quiet, With};
+
+/// The README's Rust, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
