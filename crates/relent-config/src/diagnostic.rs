@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::source::{Location, Place, SourceKind, Sources};
+use crate::source::{Location, Place, SourceKind, Sources, disturbs};
 
 /// How many diagnostics are kept; the rest is counted.
 const KEPT: usize = 100;
@@ -210,6 +210,17 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+/// A text with parts of the file in it, safe for a terminal.
+fn harmless(text: String) -> String {
+    if !text.contains(disturbs) {
+        return text;
+    }
+    let escape = |letter: char| {
+        if disturbs(letter) { letter.escape_unicode().collect() } else { String::from(letter) }
+    };
+    text.chars().map(escape).collect()
+}
+
 /// All that is wrong, in order of place. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errors {
@@ -227,8 +238,9 @@ impl Errors {
         problems.truncate(KEPT);
         let located = |problem: Problem| {
             let location = problem.place.and_then(|place| sources.locate(&place));
-            let Problem { code, message, label, help, .. } = problem;
-            Diagnostic { code, message, label, help, location }
+            let help = problem.help.into_iter().map(harmless).collect();
+            let (message, label) = (harmless(problem.message), harmless(problem.label));
+            Diagnostic { code: problem.code, message, label, help, location }
         };
         Self { diagnostics: problems.into_iter().map(located).collect(), more }
     }

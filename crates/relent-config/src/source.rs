@@ -103,6 +103,12 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
+/// Whether a terminal would act on it instead of showing it: control characters, and those that turn the direction of
+/// writing around.
+pub(crate) fn disturbs(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// The line as it is shown, and where in it `start..end` (in bytes, cut at the line's end) is underlined.
 fn excerpt(line: &str, start: usize, end: usize) -> (String, usize, usize) {
     let mut cells: Vec<(char, usize, bool)> = Vec::new();
@@ -111,7 +117,7 @@ fn excerpt(line: &str, start: usize, end: usize) -> (String, usize, usize) {
     for (at, letter) in line.char_indices() {
         let (letter, cell) = match letter {
             '\t' => (' ', 4),
-            letter if letter.is_control() => ('\u{fffd}', 1),
+            letter if disturbs(letter) => ('\u{fffd}', 1),
             letter => (letter, letter.width().unwrap_or(0)),
         };
         if at < start {

@@ -5,6 +5,7 @@ use toml_parser::lexer::TokenKind;
 
 use crate::diagnostic::{Code, Problem};
 use crate::source::{Place, Source};
+use crate::text::shorten;
 use crate::tree::{self, Layer, Table};
 
 /// The largest text that is read, in bytes. Real files have a few kilobytes.
@@ -25,6 +26,12 @@ pub(crate) fn document(source: &Source, index: usize) -> Result<Table, Vec<Probl
     // What follows on the same line is mostly confusion.
     let line = |problem: &Problem| problem.place.as_ref().map(|place| source.line_of(place.start));
     problems.dedup_by(|one, other| line(one) == line(other));
+    // And what follows an inline table or array without an end is nothing else.
+    let astray = ["missing comma", "missing assignment", "unclosed array", "unclosed inline table"];
+    let lost = |problem: &Problem| astray.iter().any(|what| problem.message.contains(what));
+    if let Some(first) = problems.iter().position(lost) {
+        problems.truncate(first + 1);
+    }
     Err(problems)
 }
 
@@ -37,7 +44,7 @@ fn syntax(error: &toml::de::Error, source: &Source, index: usize) -> Problem {
     };
     if what == "duplicate key" {
         let key = source.text.get(place.start..place.end).unwrap_or_default();
-        return Problem::new(Code::DuplicateKey, &place, format!("`{}` is given twice", key.trim()));
+        return Problem::new(Code::DuplicateKey, &place, format!("`{}` is given twice", shorten(key.trim())));
     }
     if let Some(problem) = bare_value(source, &place, &expected) {
         return problem;

@@ -3,6 +3,13 @@
 //! `UPDATE_EXPECTED=1 cargo test -p relent-config --test errors` writes the expected texts anew; look at the
 //! difference before it is committed.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
 use std::fs;
 use std::path::Path;
 

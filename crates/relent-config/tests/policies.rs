@@ -1,5 +1,12 @@
 //! Valid files: values, bases, merging, defaults, where values come from, tables of other crates.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
 use std::time::Duration;
 
 use relent_config::{BuiltIn, Code, File, Flag, Origin, Reader, Resolved};
