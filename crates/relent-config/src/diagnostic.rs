@@ -231,9 +231,9 @@ pub struct Errors {
 impl Errors {
     /// Looks the problems up in their texts, sorted by place; what several policies inherit is told once.
     pub(crate) fn locate(mut problems: Vec<Problem>, sources: &Sources) -> Self {
-        problems.sort_by(|one, other| (&one.place, one.code).cmp(&(&other.place, other.code)));
-        problems
-            .dedup_by(|one, other| one.place.is_some() && one.place == other.place && one.code == other.code);
+        let order = |problem: &Problem| (problem.place.clone(), problem.code, problem.message.clone());
+        problems.sort_by_cached_key(order);
+        problems.dedup_by(|one, other| one.place.is_some() && order(one) == order(other));
         let more = problems.len().saturating_sub(KEPT);
         problems.truncate(KEPT);
         let located = |problem: Problem| {

@@ -103,8 +103,8 @@ impl Reader {
     fn read(&self, sources: &Sources) -> Result<File, Vec<Problem>> {
         let Some(source) = sources.0.first() else { return Err(Vec::new()) };
         let mut root = syntax::document(source, 0)?;
-        check_version(&root, source)?;
-        let mut problems = read::unknown_keys(Section::Root, &self.beside, "", &root);
+        let mut problems = check_version(&root, source)?;
+        problems.extend(read::unknown_keys(Section::Root, &self.beside, "", &root));
         let (names, own) = take_policies(&mut root, &mut problems);
         let mut file = File {
             source: Arc::clone(source),
@@ -330,20 +330,21 @@ impl fmt::Display for UnknownPolicy {
 impl std::error::Error for UnknownPolicy {}
 
 /// A file says by which rules it is written, so that later versions may have others. Of another version nothing more
-/// can be said.
-fn check_version(root: &Table, source: &Source) -> Result<(), Vec<Problem>> {
-    let problem = match root.get("version") {
+/// can be said; where it is missing, the rest is read as version 1.
+fn check_version(root: &Table, source: &Source) -> Result<Vec<Problem>, Vec<Problem>> {
+    match root.get("version") {
         None => {
             let first = source.text.lines().next().unwrap_or_default().len();
             let problem = Problem::new(Code::Version, &Place::new(0, 0..first), "`version` is missing");
-            problem.help("begin the file with `version = 1`")
+            Ok(vec![problem.help("begin the file with `version = 1`")])
         }
-        Some(Node { value: Value::Integer(Some(1)), .. }) => return Ok(()),
-        Some(node) => Problem::new(Code::Version, &node.place, "this version is not known")
-            .label("expected 1")
-            .help("write `version = 1`, or use a newer relent for this file"),
-    };
-    Err(vec![problem])
+        Some(Node { value: Value::Integer(Some(1)), .. }) => Ok(Vec::new()),
+        Some(node) => {
+            let problem =
+                Problem::new(Code::Version, &node.place, "this version is not known").label("expected 1");
+            Err(vec![problem.help("write `version = 1`, or use a newer relent for this file")])
+        }
+    }
 }
 
 /// The policies in the order of the file, each marked with its layer.

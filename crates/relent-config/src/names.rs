@@ -147,6 +147,8 @@ enum Meaning {
     Around,
     /// A word, in small letters here.
     Word,
+    /// The first wait in seconds in one system, the growth in another.
+    Factor,
 }
 
 /// Other systems' names, without capitals, hyphens and underscores, from the documents of: axios-retry, p-retry, got,
@@ -218,7 +220,7 @@ const FOREIGN: &[(&str, &str, Meaning)] = &[
     ("expbase", "backoff.multiplier", Meaning::Same),
     ("exponentialbase", "backoff.multiplier", Meaning::Same),
     ("exponent", "backoff.multiplier", Meaning::Same),
-    ("backofffactor", "backoff.multiplier", Meaning::Same),
+    ("backofffactor", "backoff.multiplier", Meaning::Factor),
     ("backoffcoefficient", "backoff.multiplier", Meaning::Same),
     ("backoffrate", "backoff.multiplier", Meaning::Same),
     ("backoffmultiplier", "backoff.multiplier", Meaning::Same),
@@ -311,6 +313,7 @@ pub(crate) fn translate(section: Section, key: &str, node: &Node) -> Option<Tran
     let name = relative(section, path);
     let names = match meaning {
         Meaning::Timeout => "`deadline` (the whole call) or `attempt_timeout` (one attempt)".to_owned(),
+        Meaning::Factor => "`backoff.multiplier` or `backoff.initial`".to_owned(),
         _ => format!("`{path}`"),
     };
     Some(Translation { key: path, names, help: meaning.say(name, node), ours: false })
@@ -413,6 +416,9 @@ impl Meaning {
                 let factor = value_text(node);
                 write_as(name, &format!("{{ kind = \"proportional\", factor = {factor} }}"))
             }
+            Self::Factor => {
+                "the growth is `backoff.multiplier`; what urllib3 calls so is the first wait: `backoff.initial`".to_owned()
+            }
             Self::Word => match node.string() {
                 Some(word) => write_as(name, &format!("\"{}\"", word.to_lowercase().escape_debug())),
                 None => format!("the name is `{name}`"),
@@ -441,5 +447,47 @@ fn value_text(node: &Node) -> String {
         Value::Float(number) => number.to_string(),
         Value::Boolean(value) => value.to_string(),
         _ => "…".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn translations_lead_to_keys_that_there_are() {
+        let tables = [Section::Backoff, Section::Jitter, Section::Hint, Section::Deadline];
+        for (foreign, path, _) in FOREIGN {
+            let known = match path.split_once('.') {
+                None => Section::Policy.keys().contains(path),
+                Some((table, key)) => {
+                    tables.iter().any(|section| section.path() == table && section.keys().contains(&key))
+                }
+            };
+            assert!(known, "{foreign} → {path}");
+            assert!(foreign.bytes().all(|byte| byte.is_ascii_lowercase()), "{foreign}");
+            assert_eq!(
+                FOREIGN.iter().filter(|(name, ..)| name == foreign).count(),
+                1,
+                "{foreign} is there twice"
+            );
+        }
+    }
+
+    #[test]
+    fn slips_find_their_name_and_strangers_do_not() {
+        let keys = Section::Policy.keys().iter().copied();
+        for (slip, name) in [
+            ("max_atempts", "max_attempts"),
+            ("Max-Attempts", "max_attempts"),
+            ("jiter", "jitter"),
+            ("sede", "seed"),
+            ("rule", "rules"),
+        ] {
+            assert_eq!(nearest(slip, keys.clone()), Some(name));
+        }
+        for stranger in ["", "x", "budget", "http", "preset", "breaker", "circuit"] {
+            assert_eq!(nearest(stranger, keys.clone()), None, "{stranger}");
+        }
     }
 }

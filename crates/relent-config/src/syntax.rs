@@ -64,6 +64,10 @@ fn bare_value(source: &Source, place: &Place, expected: &str) -> Option<Problem>
     let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
     let word = rest.get(..rest.find(|letter| !is_word(letter)).unwrap_or(rest.len()))?;
     if word.is_empty() {
+        let nothing = rest.trim_start_matches([' ', '\t']);
+        if !nothing.is_empty() && !nothing.starts_with(['\n', '\r', '#', ',', '}', ']']) {
+            return None;
+        }
         return Some(Problem::new(Code::Syntax, place, "this is not TOML: a value is missing"));
     }
     let place = Place { end: place.start + word.len(), ..place.clone() };

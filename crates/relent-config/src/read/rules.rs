@@ -27,7 +27,7 @@ impl Reader<'_> {
             let classes = own.get("classes").and_then(|node| self.classes(node, &format!("{path}classes")));
             let classes = classes.unwrap_or(Classes::NONE);
             if let Some(node) = own.get("classes") {
-                self.rule_classes(node, classes, taken, retry_on);
+                self.rule_classes(node, taken, retry_on);
                 self.given(&format!("{path}classes"), classes_text(classes), node);
             }
             taken = classes.iter().fold(taken, Classes::with);
@@ -97,9 +97,15 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn rule_classes(&mut self, node: &Node, classes: Classes, taken: Classes, retry_on: Classes) {
-        for class in classes.iter() {
-            self.no_use(node, class, taken, retry_on);
+    /// Tells of the classes that the rule will never see.
+    pub(super) fn rule_classes(&mut self, node: &Node, taken: Classes, retry_on: Classes) {
+        let Value::Array(elements) = &node.value else { return };
+        for element in elements {
+            if let Some(class) = element.string().and_then(|word| word.parse().ok())
+                && !matches!(class, Class::Success | Class::Cancelled)
+            {
+                self.no_use(element, class, taken, retry_on);
+            }
         }
     }
 
