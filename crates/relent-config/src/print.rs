@@ -19,7 +19,7 @@ use crate::text::{classes_text, float_text, jitter_text, quoted, stage_text, tex
 /// let policy = Policy::constant(Duration::from_secs(1)).max_attempts(3).build()?;
 /// assert_eq!(
 ///     relent_config::to_toml(&policy),
-///     "max_attempts = 3\nbackoff = { kind = \"constant\", initial = \"1s\", cap = \"20s\" }\n",
+///     "max_attempts = 3\nbackoff = { kind = \"constant\", initial = \"1s\" }\n",
 /// );
 /// # Ok::<(), relent_core::PolicyError>(())
 /// ```
@@ -182,11 +182,10 @@ fn backoff_entries(backoff: &Backoff, over: Option<&Backoff>) -> Vec<(&'static s
         }
         other => entries.push(("initial", quoted(other.initial()))),
     }
-    let grows = remembers
-        || matches!(
-            schedule,
-            Schedule::Linear { .. } | Schedule::Exponential { .. } | Schedule::Fibonacci { .. }
-        );
+    let grows = matches!(
+        schedule,
+        Schedule::Linear { .. } | Schedule::Exponential { .. } | Schedule::Fibonacci { .. }
+    );
     let built_in = grows.then_some(std::time::Duration::from_secs(20));
     let above = built_in.is_some_and(|cap| schedule.initial() > cap);
     if over.is_some() || backoff.longest() != built_in || above {

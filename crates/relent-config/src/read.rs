@@ -299,6 +299,8 @@ impl Reader<'_> {
         let key = error.key().strip_prefix("rules.").unwrap_or(error.key());
         let related: &[&str] = match key {
             "backoff.floor" => &["backoff.floor", "backoff.cap"],
+            "backoff.cap" => &["backoff.cap", "backoff.initial", "backoff.slot"],
+            "backoff.bound" => &["backoff.bound", "jitter"],
             "jitter" => &["jitter", "backoff.kind"],
             "backoff.initial" => &["backoff.initial", "jitter", "backoff"],
             "deadline.reserve" => &["deadline.reserve", "deadline.total"],

@@ -27,8 +27,8 @@ fn replay(target: &str, check: fn(&str)) {
 }
 
 #[test]
-fn policy_texts() {
-    replay("policy_text", checks::policy_text);
+fn policies() {
+    replay("policy", checks::policy);
 }
 
 #[test]

@@ -202,8 +202,8 @@ proptest! {
 
     #[test]
     fn no_text_panics(text: String) {
-        checks::policy_text(&text);
-        checks::policy_text(&format!("version = 1\n[policies.p]\n{text}"));
+        checks::policy(&text);
+        checks::policy(&format!("version = 1\n[policies.p]\n{text}"));
     }
 
     #[test]
@@ -214,14 +214,14 @@ proptest! {
             let end = (at + length).min(letters.len());
             letters.splice(at..end, text.chars());
         }
-        checks::policy_text(&letters.into_iter().collect::<String>());
+        checks::policy(&letters.into_iter().collect::<String>());
     }
 
     #[test]
     fn no_swapped_lines_panic(order in vec(any::<Index>(), 0..60)) {
         let lines: Vec<&str> = VALID.lines().collect();
         let text: String = order.iter().map(|index| format!("{}\n", index.get(&lines))).collect();
-        checks::policy_text(&format!("version = 1\n{text}"));
+        checks::policy(&format!("version = 1\n{text}"));
     }
 
     #[test]
@@ -233,7 +233,7 @@ proptest! {
 
 #[test]
 fn the_valid_file_is_valid() {
-    checks::policy_text(VALID);
+    checks::policy(VALID);
     Reader::new()
         .policy_table("http")
         .parse(VALID, "relent.toml")

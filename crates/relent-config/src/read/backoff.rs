@@ -72,7 +72,6 @@ impl Reader<'_> {
         let listed = self.settings.len();
         let jitter = self.jitter(&spec, kind == "csma");
         let jitter_settings = self.settings.split_off(listed);
-        let remembers = matches!(jitter, Jitter::Decorrelated | Jitter::DecorrelatedV2);
         let mut fields = Fields { path: &path, spec: &spec, jitter, reader: self };
         let schedule = fields.schedule(kind, kind_node);
         let cap = fields.optional("cap");
@@ -87,7 +86,7 @@ impl Reader<'_> {
         backoff = match cap {
             Some(Some(cap)) => backoff.cap(cap),
             Some(None) => backoff.uncapped(),
-            None => self.default_cap(backoff, &spec, &path, kind, remembers, initial),
+            None => self.default_cap(backoff, &spec, &path, kind, initial),
         };
         self.settings.extend(jitter_settings);
         if let Some(floor) = floor {
@@ -117,10 +116,9 @@ impl Reader<'_> {
         spec: &BackoffSpec<'_>,
         path: &str,
         kind: &str,
-        remembers: bool,
         initial: Duration,
     ) -> Backoff {
-        let grows = remembers || matches!(kind, "linear" | "exponential" | "fibonacci");
+        let grows = matches!(kind, "linear" | "exponential" | "fibonacci");
         let cap_path = format!("{path}.cap");
         if !grows {
             if !spec.in_rule {

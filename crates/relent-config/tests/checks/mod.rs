@@ -5,7 +5,7 @@
 use relent_config::{BuiltIn, File, Flag, MAX_DURATION, Reader, format_duration, parse_duration};
 
 /// Any text: read and written it stays the same; or it is refused, and each place lies in it.
-pub(crate) fn policy_text(text: &str) {
+pub(crate) fn policy(text: &str) {
     let errors = match Reader::new().policy_table("http").parse(text, "relent.toml") {
         Ok(file) => {
             for resolved in file.policies() {

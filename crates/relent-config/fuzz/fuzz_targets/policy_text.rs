@@ -1,7 +1,0 @@
-//! `cargo +nightly fuzz run policy_text`; a text that fails goes into the corpus.
-#![no_main]
-
-#[path = "../../tests/checks/mod.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|text: &str| checks::policy_text(text));
