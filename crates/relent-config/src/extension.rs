@@ -91,7 +91,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The number, integer or not.
+    /// The number, integer or not. TOML knows `nan` and `inf`, too: check the range.
     pub fn number(&self) -> Option<f64> {
         match self.node.value {
             Value::Integer(number) => number.map(|number| number as f64),

@@ -61,7 +61,7 @@ pub struct File {
 /// Reads policy files that have tables of other crates in them.
 ///
 /// Tables such as `http` in a policy or `[scenarios]` beside the policies belong to the crates that act on them. Who
-/// reads a file declares the tables that he owns; all others are refused like any unknown key. What is in them is
+/// reads a file declares the tables that they own; all others are refused like any unknown key. What is in them is
 /// merged by inheritance and handed back as an [`Entry`], whose errors look like all others.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
