@@ -136,6 +136,9 @@ fn a_hint_is_never_undercut() {
     let wait = &answer["attempts"][1]["wait_ms"];
     assert_eq!(wait["lowest"], 10_000.0);
     assert!(wait["highest"].as_f64().unwrap() > 10_900.0, "{wait}");
+    // Without an assumption: three waits of the minute that is obeyed, each spread by a tenth.
+    let asked = json(&[])["when_all_fail"]["waits_if_asked_ms"].as_f64().unwrap();
+    assert!((asked - 198_000.0).abs() < 1.0, "{asked}");
     // Two minutes are more than is obeyed.
     let answer = json(&["--retry-after", "2m"]);
     assert_eq!(answer["attempts"].as_array().unwrap().len(), 1);

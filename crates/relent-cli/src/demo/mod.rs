@@ -4,6 +4,7 @@ mod herd;
 mod live;
 mod service;
 
+use std::env;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -40,18 +41,24 @@ pub(crate) fn run(args: &Args, terminal: &Terminal) -> Result<ExitCode, Error> {
     writeln!(out)?;
     writeln!(out, "{heading}3. Next{heading:#}")?;
     let accent = style::ACCENT;
+    let program = program();
     for (command, what) in NEXT {
-        writeln!(out, "   {accent}{command}{accent:#}")?;
+        writeln!(out, "   {accent}{program} {command}{accent:#}")?;
         wrapped(&mut out, what, 6, *terminal)?;
     }
     out.flush()?;
     Ok(ExitCode::Success)
 }
 
+/// How the program was called: whoever came with `cargo run` has no `relent` to type yet.
+fn program() -> &'static str {
+    if env::var_os("CARGO_MANIFEST_DIR").is_some() { "cargo run -qr --" } else { "relent" }
+}
+
 const NEXT: [(&str, &str); 3] = [
-    ("relent explain --failure-rate 0.1", "what each attempt of the default policy gains"),
-    ("relent explain --jitter none --deadline 1s", "what is wrong with a policy"),
-    ("relent run --max-attempts 3 -- curl -f URL", "the same decisions around a command"),
+    ("explain --failure-rate 0.1", "what each attempt of the default policy gains"),
+    ("explain --jitter none --deadline 500ms", "what is wrong with a policy"),
+    ("run --max-attempts 3 -- curl -fsS http://localhost/", "the same decisions around a command"),
 ];
 
 /// A service that loses a thousand clients for half a minute, and can then serve a tenth of them per second.

@@ -45,6 +45,7 @@ pub(super) fn of(explanation: &Explanation) -> Value {
             "calls": resolved.policy().max_attempts(),
             "mean_calls": plan.mean_calls.is_finite().then_some(plan.mean_calls),
             "waits_ms": plan.waits.map(span),
+            "waits_if_asked_ms": plan.waits_if_asked.map(millis),
             "worst_case_ms": plan.worst.map(millis),
             "usual_reason": plan.ends.as_str(),
         },

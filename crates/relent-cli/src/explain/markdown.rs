@@ -58,6 +58,9 @@ pub(super) fn write(out: &mut impl Write, explanation: &Explanation) -> io::Resu
             short(waits.mean)
         )?;
     }
+    if let Some(waits) = plan.waits_if_asked {
+        writeln!(out, "- Waits at most, if the server asks for them: {}", short(waits))?;
+    }
     let worst = plan.worst.map_or("nothing limits it".to_owned(), short);
     writeln!(out, "- Worst case: {worst}")?;
     if plan.calls.is_some() || policy.deadline().is_some() {

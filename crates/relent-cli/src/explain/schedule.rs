@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use relent_core::{
-    Alone, Backoff, Bound, Call, Class, Decision, Hint, Jitter, Memory, Moment, OnDeadline, Outcome, Policy,
-    Reason, Schedule, Start, Timestamp, entropy,
+    Alone, Backoff, Bound, Call, Class, Decision, Hint, HintMode, Jitter, Memory, Moment, OnDeadline,
+    Outcome, Policy, Reason, Schedule, Start, Timestamp, entropy,
 };
 
 /// What is assumed about the calls.
@@ -36,7 +36,9 @@ pub(crate) struct Plan {
     pub(crate) mean_calls: f64,
     /// All waits of a call together, before any deadline; none: no end.
     pub(crate) waits: Option<Span>,
-    /// The longest that a call can take; none: nothing limits it.
+    /// The same at most, if the server each time asks for the longest wait that is obeyed; none: hints change nothing.
+    pub(crate) waits_if_asked: Option<Duration>,
+    /// The longest that a call can take, unless the server asks for waits; none: nothing limits it.
     pub(crate) worst: Option<Duration>,
     /// The longest single wait of the attempts that were looked at.
     pub(crate) longest_wait: Duration,
@@ -112,6 +114,7 @@ impl Plan {
             calls: series.limit,
             mean_calls: drawn.mean_calls(),
             waits: series.limit.map(|_| series.total()),
+            waits_if_asked: if_asked(policy, &series, assumed),
             worst: worst(policy, &series),
             longest_wait: series.waits.iter().map(|wait| wait.highest).max().unwrap_or_default(),
             last_reached: drawn.reached(series.waits.len()),
@@ -311,6 +314,18 @@ fn load(drawn: &Drawn, rate: f64) -> f64 {
         failed_before *= rate;
     }
     load
+}
+
+/// The longest waits of a call whose server asks for as much as is obeyed.
+fn if_asked(policy: &Policy, series: &Series, assumed: &Assumptions) -> Option<Duration> {
+    let hints = policy.hint();
+    series.limit.filter(|limit| *limit > 1)?;
+    if assumed.retry_after.is_some() || hints.mode_used() == HintMode::Ignore {
+        return None;
+    }
+    let asked = Assumptions { retry_after: Some(hints.max_wait()), ..*assumed };
+    let waits = Series::of(policy, &asked).total().highest;
+    (waits > series.total().highest).then_some(waits)
 }
 
 /// The longest waits and the longest attempts, or the deadline if that comes before.

@@ -124,6 +124,10 @@ fn summary(explanation: &Explanation) -> Vec<String> {
         ),
         (None, None) => "Worst case: the call never ends.".to_owned(),
     });
+    if let Some(waits) = plan.waits_if_asked {
+        let waits = policy.deadline().map_or(waits, |deadline| waits.min(deadline.usable()));
+        lines.push(format!("A server that asks for waits can stretch them to {}.", short(waits)));
+    }
     if policy.deadline().is_some() {
         lines.push(format!(
             "With the deadline a failing call makes {} attempts on average.",

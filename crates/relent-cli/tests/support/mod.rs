@@ -7,32 +7,32 @@ use std::process::{Command, Output};
 use std::{env, fs};
 
 /// A directory that is gone after the test.
-pub struct Place(PathBuf);
+pub(crate) struct Place(PathBuf);
 
 impl Place {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    pub fn write(&self, name: &str, text: &str) -> &Self {
+    pub(crate) fn write(&self, name: &str, text: &str) -> &Self {
         fs::create_dir_all(self.0.join(name).parent().unwrap()).unwrap();
         fs::write(self.0.join(name), text).unwrap();
         self
     }
 
     /// `relent` with these arguments, here.
-    pub fn relent(&self, args: &[&str]) -> Command {
+    pub(crate) fn relent(&self, args: &[&str]) -> Command {
         self.relent_in("", args)
     }
 
-    pub fn relent_in(&self, directory: &str, args: &[&str]) -> Command {
+    pub(crate) fn relent_in(&self, directory: &str, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_relent"));
         command.args(args).current_dir(self.0.join(directory)).env_clear().env("LANG", "C.UTF-8");
         command
@@ -46,14 +46,14 @@ impl Drop for Place {
 }
 
 /// What it printed, of a run that ended with `code`.
-pub fn stdout(command: &mut Command, code: i32) -> String {
+pub(crate) fn stdout(command: &mut Command, code: i32) -> String {
     let output = run(command, code);
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{command:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// What it complained about, of a run that ended with `code`.
-pub fn stderr(command: &mut Command, code: i32) -> String {
+pub(crate) fn stderr(command: &mut Command, code: i32) -> String {
     let output = run(command, code);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{command:?}");
     String::from_utf8(output.stderr).unwrap()
@@ -67,7 +67,7 @@ fn run(command: &mut Command, code: i32) -> Output {
 }
 
 /// Compares with `tests/snapshots/NAME`; with `UPDATE_SNAPSHOTS` set, writes it instead.
-pub fn snapshot(name: &str, actual: &str) {
+pub(crate) fn snapshot(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
     if env::var_os("UPDATE_SNAPSHOTS").is_some() {
         fs::write(&path, actual).unwrap();
