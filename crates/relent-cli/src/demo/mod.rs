@@ -91,12 +91,12 @@ fn outage(
     let (together, spread) = (fleet.meet(without), fleet.meet(with));
     writeln!(
         out,
-        "{heading}2. {} clients meet an outage of {}, in virtual time{heading:#}",
+        "{heading}2. {} clients meet an outage of {}{heading:#}",
         fleet.clients,
         short(fleet.outage)
     )?;
     let about = format!(
-        "Once back, the service serves {} calls a second and refuses the rest. Policy: {}.",
+        "In virtual time. Once back, the service serves {} calls a second and refuses the rest. Policy: {}.",
         fleet.capacity,
         one_line(with, terminal)
     );
