@@ -145,21 +145,16 @@ impl Resolved {
 const FILE_NAME: &str = "relent.toml";
 
 impl PolicyArgs {
-    /// The policy that is meant, options over it. `built_in` is what holds where no policy of a file does.
+    /// The policy that is meant, options over it. `built_in` is what holds where no policy of a file does; `more` are
+    /// options of the command's own.
     ///
     /// Without a name it is the file's policy `default`, if there is a file and it has one.
     ///
     /// # Errors
     ///
     /// Points at the option, or at the line of the file.
-    pub(crate) fn resolve(&self, built_in: BuiltIn) -> Result<Resolved, Error> {
-        self.resolve_with(built_in, None)
-    }
-
-    /// The same with one more option, of the command's own.
-    pub(crate) fn resolve_with(&self, built_in: BuiltIn, more: Option<Flag<'_>>) -> Result<Resolved, Error> {
-        let mut flags = self.flags();
-        flags.extend(more);
+    pub(crate) fn resolve(&self, built_in: BuiltIn, more: &[Flag<'_>]) -> Result<Resolved, Error> {
+        let flags = [&self.flags(), more].concat();
         // Not clap's business: a name on the command line must not be at odds with one in the environment.
         let wanted =
             self.policy.clone().or_else(|| env::var("RELENT_POLICY").ok().filter(|name| !name.is_empty()));

@@ -1,5 +1,12 @@
 //! `relent demo` as a whole process.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 mod support;
 
 use std::sync::OnceLock;

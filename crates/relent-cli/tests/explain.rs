@@ -1,5 +1,12 @@
 //! `relent explain` as a whole process.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 mod support;
 
 use serde_json::Value;

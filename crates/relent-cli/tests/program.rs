@@ -1,5 +1,12 @@
 //! The program's manners: help, completions, manual, colours, widths, closed pipes.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
 mod support;
 
 use std::io::{BufRead, BufReader};

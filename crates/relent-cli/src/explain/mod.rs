@@ -137,10 +137,8 @@ impl Explanation {
             policy_args.policy.clone_from(&args.name);
         }
         let built_in = if args.run { BuiltIn::Run } else { BuiltIn::Library };
-        let resolved = policy_args.resolve_with(
-            built_in,
-            args.retry_on.as_deref().map(|classes| Flag::new("--retry-on", "retry_on", classes)),
-        )?;
+        let retry_on = args.retry_on.as_deref().map(|classes| Flag::new("--retry-on", "retry_on", classes));
+        let resolved = policy_args.resolve(built_in, retry_on.as_slice())?;
         let assumed = Assumptions {
             class: args.class,
             retry_after: args.retry_after,
