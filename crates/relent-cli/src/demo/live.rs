@@ -19,7 +19,7 @@ const SCRIPT: &[Act] = &[Act::Fail, Act::Hang, Act::Throttle(1), Act::Answer];
 pub(super) fn policy() -> Result<Policy, relent::PolicyError> {
     Policy::exponential(Duration::from_millis(100))
         .max_attempts(5)
-        .attempt_timeout(Duration::from_millis(300))
+        .attempt_timeout(Duration::from_millis(500))
         .deadline(Duration::from_secs(10))
         .build()
 }

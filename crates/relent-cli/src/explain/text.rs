@@ -171,7 +171,7 @@ fn gains(out: &mut impl Write, explanation: &Explanation, terminal: Terminal) ->
     let bar = terminal.width.saturating_sub(40).min(40);
     for attempt in &explanation.plan.attempts {
         let Some(success) = attempt.success else { continue };
-        let drawn = range_bar(success.by_now, success.by_now, success.by_now, 1.0, bar, terminal);
+        let drawn = range_bar(success.gain, success.gain, success.gain, 1.0, bar, terminal);
         let (by_now, gain) = (fine_percent(success.by_now), fine_percent(success.gain));
         writeln!(
             out,
