@@ -216,6 +216,14 @@ fn a_file_that_cannot_be_read_is_a_failure() {
 }
 
 #[test]
+fn a_call_too_long_to_be_looked_at_is_not_called_endless() {
+    let text = explained(&["--max-attempts", "20000"]).replace("not\nadded", "not added");
+    assert!(text.contains("up to 20000 calls; the waits of 10000 and more are not added up"), "{text}");
+    assert!(!text.contains("never ends") && !text.contains("without end"), "{text}");
+    assert_eq!(json(&["--max-attempts", "20000"])["when_all_fail"]["calls"], 20_000);
+}
+
+#[test]
 fn every_extreme_has_an_answer() {
     const EXTREMES: &[&[&str]] = &[
         &["--max-attempts", "4294967295", "--deadline", "1s"],

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use relent_core::Reason;
 
-use super::schedule::{Plan, Planned, Span};
+use super::schedule::{LONGEST_CALL, Plan, Planned, Span};
 use super::warnings::Level;
 use super::{Explanation, one_line};
 use crate::chart::range_bar;
@@ -113,6 +113,9 @@ fn summary(explanation: &Explanation) -> Vec<String> {
             short(waits.highest),
             short(waits.mean)
         ),
+        None if policy.max_attempts().is_some() => {
+            format!("the waits of {LONGEST_CALL} and more are not added up")
+        }
         None => "waits without end".to_owned(),
     };
     lines.push(format!("If every attempt fails: {calls}; {waits}."));
@@ -122,6 +125,9 @@ fn summary(explanation: &Explanation) -> Vec<String> {
             "Worst case: {} of waits and the attempts' own time, which nothing limits.",
             short(waits.highest)
         ),
+        (None, None) if policy.max_attempts().is_some() => {
+            "Worst case: not computed for so many attempts.".to_owned()
+        }
         (None, None) => "Worst case: the call never ends.".to_owned(),
     });
     if let Some(waits) = plan.waits_if_asked {
