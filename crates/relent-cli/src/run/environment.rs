@@ -1,0 +1,79 @@
+//! What a command is told in its environment, and what an outer `relent run` told us.
+
+use std::env;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use relent::{Attempt, Clock};
+
+use crate::exit::Error;
+
+/// The `relent run` around us.
+#[derive(Debug)]
+pub(super) struct Layer {
+    attempt: Option<String>,
+    max_attempts: Option<String>,
+    /// When it must have ended, in milliseconds since 1970.
+    deadline: Option<u64>,
+}
+
+/// What is around us, if something is.
+///
+/// # Errors
+///
+/// A `RELENT_DEADLINE` that is no time.
+pub(super) fn outer() -> Result<Option<Layer>, Error> {
+    let (attempt, max_attempts) = (env::var("RELENT_ATTEMPT").ok(), env::var("RELENT_MAX_ATTEMPTS").ok());
+    let deadline = match env::var("RELENT_DEADLINE") {
+        Err(_) => None,
+        Ok(text) => Some(text.parse().map_err(|_| {
+            Error::usage(format!("RELENT_DEADLINE={text}: not a time in milliseconds since 1970"))
+        })?),
+    };
+    let any = attempt.is_some() || deadline.is_some();
+    Ok(any.then_some(Layer { attempt, max_attempts, deadline }))
+}
+
+impl Layer {
+    /// What is left until its deadline; nothing past it, none without one.
+    pub(super) fn left(&self) -> Option<Duration> {
+        Some(Duration::from_millis(self.deadline?).saturating_sub(since_epoch()))
+    }
+
+    /// What has to be said about layers, if our own policy makes up to `ours` attempts.
+    pub(super) fn warning(&self, ours: Option<u32>) -> Option<String> {
+        let attempt = self.attempt.as_ref()?;
+        let theirs = self.max_attempts.as_deref().unwrap_or("unlimited");
+        let product = theirs.parse::<u64>().ok().zip(ours).map(|(theirs, ours)| theirs.saturating_mul(ours.into()));
+        let (of, total) = match product {
+            Some(product) => (format!("{attempt} of {theirs}"), format!("up to {product} in all")),
+            None => (attempt.clone(), "without limit".to_owned()),
+        };
+        Some(format!("this is attempt {of} of another relent run; the attempts of both multiply: {total}"))
+    }
+}
+
+/// The point in time that lies `ahead`, in milliseconds since 1970.
+pub(super) fn epoch_millis(ahead: Duration) -> u64 {
+    u64::try_from(since_epoch().saturating_add(ahead).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The variables of an attempt; none: not set.
+pub(super) fn of_attempt<T: Clock>(
+    attempt: &Attempt<T>,
+    ends: Option<u64>,
+    last_code: Option<u8>,
+) -> [(&'static str, Option<String>); 6] {
+    let max = attempt.max().map_or_else(|| "unlimited".to_owned(), |max| max.to_string());
+    [
+        ("RELENT_ATTEMPT", Some(attempt.number().to_string())),
+        ("RELENT_MAX_ATTEMPTS", Some(max)),
+        ("RELENT_LAST_CODE", last_code.map(|code| code.to_string())),
+        ("RELENT_LAST_CLASS", attempt.last_class().map(|class| class.to_string())),
+        ("RELENT_DEADLINE", ends.map(|ends| ends.to_string())),
+        ("RELENT_IDEMPOTENCY_KEY", Some(attempt.idempotency_key().to_string())),
+    ]
+}
+
+fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

@@ -1,0 +1,397 @@
+//! `relent run`: a command, retried under a policy, by a process that behaves.
+
+mod environment;
+mod execution;
+mod input;
+mod output;
+mod place;
+mod processes;
+mod report;
+mod rules;
+mod signals;
+mod spool;
+mod terminal;
+mod watch;
+
+use std::cell::{Cell, RefCell};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nix::poll::PollFlags;
+use nix::sys::signal::{Signal, raise};
+use relent::blocking::Timer;
+use relent::{Class, Clock, Outcome, Policy, Reason, Repeat, Timestamp, Token};
+
+use crate::durations;
+use crate::exit::Error;
+use crate::policy_args::{PolicyArgs, run_defaults};
+
+use self::environment::Layer;
+use self::execution::{Ended, How, Wrapper};
+use self::input::{Input, Lost};
+use self::output::Output;
+use self::report::Report;
+use self::rules::{Rules, Tests};
+use self::signals::{Meaning, Signals};
+use self::terminal::Terminal;
+use self::watch::{Watch, What};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  relent run -- curl -fsS https://example.com/health
+  relent run --max-attempts 8 --deadline 10m --attempt-timeout 1m -- ./deploy.sh production
+  relent run --retry-on 75,signal --retry-on 'stderr:connection (reset|refused)' -- ./sync
+  relent run --policy nightly --initial-spread 5m --output last -- backup   (in a crontab)
+
+Exit code: that of the last attempt; 124 if its time was over, 126 or 127 if it cannot be run, 128 + n if signal n
+ended it, 125 if the options make no sense. 0 is always a success.";
+
+/// What `relent run` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    policy: PolicyArgs,
+
+    /// Retry only these ends: exit codes (7 or 64-78), signal, signal:NAME, timeout, any, stdout:REGEX, stderr:REGEX,
+    /// output:REGEX; lists with commas, more than once [default: all but 126 and 127]
+    #[arg(long, value_name = "ENDS", help_heading = "Rules")]
+    retry_on: Vec<Tests>,
+    /// Never retry these ends, whatever --retry-on says
+    #[arg(long, value_name = "ENDS", help_heading = "Rules")]
+    stop_on: Vec<Tests>,
+    /// These ends are the successes, instead of exit code 0
+    #[arg(long, value_name = "ENDS", help_heading = "Rules")]
+    success_on: Vec<Tests>,
+    /// Finds, in a line of the output, how long to wait: its first group, in seconds or with a unit
+    #[arg(long, value_name = "REGEX", value_parser = rules::parse_regex, help_heading = "Rules")]
+    hint_regex: Option<regex::bytes::Regex>,
+
+    /// What the command gets as standard input
+    #[arg(long, value_name = "MODE", value_enum, default_value_t, help_heading = "Process")]
+    stdin: input::Mode,
+    /// How much of a piped standard input is kept for replay; beyond it there are no retries
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB", help_heading = "Process")]
+    stdin_limit: u64,
+    /// Which attempts' output is passed on
+    #[arg(long, value_name = "MODE", value_enum, default_value_t, help_heading = "Process")]
+    output: output::Mode,
+    /// Time between TERM and KILL for a process group that has to end
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s", help_heading = "Process")]
+    kill_after: Duration,
+    /// Also end processes that have left the command's process group (Linux)
+    #[arg(long, help_heading = "Process")]
+    subreaper: bool,
+
+    /// Write what happens to this file, as JSON lines
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    events: Option<PathBuf>,
+    /// Say nothing on standard error
+    #[arg(long, short, help_heading = "Reports")]
+    quiet: bool,
+
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Bad usage, of the wrapper and not of what it wraps.
+pub(crate) const USAGE: u8 = 125;
+
+/// Runs the command until it succeeds or the policy says stop; the exit code. Where a signal ended the call, it does
+/// not return: the process ends by that signal.
+///
+/// # Errors
+///
+/// Options that make no sense, or something that the wrapper itself needs and does not get.
+pub(crate) fn run(args: Args) -> Result<u8, Error> {
+    let resolved = args.policy.resolve(run_defaults())?;
+    let layer = environment::outer()?;
+    let policy = within(resolved.policy, layer.as_ref())?;
+    let run = Run::begin(&args, &policy, layer.as_ref())?;
+    let ended = run.call(&args.command, &policy, resolved.name.as_deref());
+    Ok(run.finish(ended))
+}
+
+/// The policy, ending no later than an outer `relent run` must.
+fn within(policy: Policy, layer: Option<&Layer>) -> Result<Policy, Error> {
+    let Some(left) = layer.and_then(Layer::left) else { return Ok(policy) };
+    if policy.deadline().is_some_and(|deadline| deadline.usable() <= left) {
+        return Ok(policy);
+    }
+    policy.to_builder().deadline(left).build().map_err(|error| Error::usage(error.to_string()))
+}
+
+/// One call on its way.
+struct Run {
+    wrapper: RefCell<Wrapper>,
+    report: RefCell<Report>,
+    began: Instant,
+    /// Ends the waits.
+    token: Token,
+    /// What ended the call from outside.
+    cancelled_by: Cell<Option<Signal>>,
+}
+
+/// How a call ended.
+struct End {
+    reason: Reason,
+    attempts: u32,
+    last: Option<Box<Ended>>,
+}
+
+impl Run {
+    fn begin(args: &Args, policy: &Policy, layer: Option<&Layer>) -> Result<Self, Error> {
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |source: io::Error| Error::Failure { what, source }
+        };
+        let events = args.events.as_ref().map(|path| {
+            let opened = File::options().create(true).append(true).open(path);
+            opened.map_err(failed(&format!("--events {}", path.display())))
+        });
+        let rules = Rules {
+            success_on: rules::joined(&args.success_on),
+            stop_on: rules::joined(&args.stop_on),
+            retry_on: rules::joined(&args.retry_on),
+            hint: args.hint_regex.clone(),
+        };
+        if args.subreaper {
+            become_subreaper()?;
+        }
+        let repeats = policy.max_attempts() != Some(1);
+        let command = args.command.first().map(|program| program.to_string_lossy().into_owned());
+        let layers = layer.filter(|_| repeats).and_then(|layer| layer.warning(policy.max_attempts()));
+        let report = Report::new(args.quiet, events.transpose()?, command.unwrap_or_default(), layers);
+        let wrapper = Wrapper {
+            signals: Signals::catch().map_err(failed("catching signals"))?,
+            terminal: Terminal::open(),
+            input: Input::new(args.stdin, repeats, args.stdin_limit),
+            output: Output::new(args.output, rules.watched()),
+            rules,
+            kill_after: args.kill_after,
+            subreaper: args.subreaper,
+        };
+        Ok(Self {
+            wrapper: RefCell::new(wrapper),
+            report: RefCell::new(report),
+            began: Instant::now(),
+            token: Token::new(),
+            cancelled_by: Cell::new(None),
+        })
+    }
+
+    fn call(&self, command: &[OsString], policy: &Policy, name: Option<&str>) -> End {
+        let ends = policy.deadline().map(|deadline| environment::epoch_millis(deadline.usable()));
+        let mut call = relent::blocking::with(policy)
+            .timer(Pauses(self))
+            .cancel_on(&self.token)
+            .notify(|event| self.report.borrow_mut().event(event))
+            .when(|ended: &Box<Ended>| self.judge(ended));
+        if let Some(name) = name {
+            call = call.name(name);
+        }
+        let report = call.retry_report(|attempt| {
+            self.report.borrow_mut().clear();
+            let last = self.report.borrow().last_code();
+            let environment = environment::of_attempt(&attempt, ends, last);
+            let mut wrapper = self.wrapper.borrow_mut();
+            let ended = Box::new(wrapper.attempt(command, &environment, attempt.remaining()));
+            drop(wrapper);
+            self.report.borrow_mut().ended(&ended.how);
+            if let Some(signal) = ended.cancelled_by {
+                self.cancel(signal);
+            }
+            if ended.outcome.class == Class::Success && ended.cancelled_by.is_none() && ended.output_failed.is_none() {
+                Ok(ended)
+            } else {
+                Err(ended)
+            }
+        });
+        let last = match report.result {
+            Ok(ended) => Some(ended),
+            Err(error) => error.into_last(),
+        };
+        End { reason: report.reason, attempts: report.attempts, last }
+    }
+
+    /// What a failed attempt means to the decision.
+    fn judge(&self, ended: &Ended) -> Outcome {
+        if ended.cancelled_by.is_some() {
+            return Outcome::of(Class::Cancelled);
+        }
+        if ended.output_failed.is_some() {
+            return Outcome::of(Class::Permanent);
+        }
+        match self.wrapper.borrow().input.lost() {
+            Some(_) => ended.outcome.repeat(Repeat::BodyNotReplayable),
+            None => ended.outcome,
+        }
+    }
+
+    fn cancel(&self, signal: Signal) {
+        self.cancelled_by.set(self.cancelled_by.get().or(Some(signal)));
+        self.token.cancel();
+    }
+
+    /// Shows what was held, says how it ended, and turns that into an exit code.
+    fn finish(&self, end: End) -> u8 {
+        let succeeded = end.reason == Reason::Succeeded;
+        self.release(succeeded);
+        let mut report = self.report.borrow_mut();
+        report.clear();
+        if let Some(signal) = self.cancelled_by.get() {
+            signals::die_by(signal);
+            return How::Killed(signal as i32).code();
+        }
+        let wrapper = self.wrapper.borrow();
+        if let Some(error) = wrapper.output.failed() {
+            report.line(&format!("standard output cannot be written: {}", error.desc()));
+            return USAGE;
+        }
+        let how = end.last.as_ref().map(|ended| &ended.how);
+        if succeeded {
+            return how.map_or(0, How::code);
+        }
+        match wrapper.input.lost() {
+            Some(Lost::OverLimit(limit)) if end.reason == Reason::BodyNotReplayable => {
+                report.line(&format!("standard input is longer than {limit} bytes (--stdin-limit)"));
+            }
+            Some(Lost::Unwritable(error)) if end.reason == Reason::BodyNotReplayable => {
+                report.line(&format!("standard input cannot be kept: {error}"));
+            }
+            _ => {}
+        }
+        report.gave_up(end.reason, end.attempts, how);
+        match how {
+            // The deadline had passed before anything was attempted.
+            None => 124,
+            // Nothing but a success ends in 0.
+            Some(how) => if how.code() == 0 { 1 } else { how.code() },
+        }
+    }
+
+    /// Passes on what was held of the last attempt; a signal ends that too.
+    fn release(&self, succeeded: bool) {
+        let mut released = 0;
+        let mut wrapper = self.wrapper.borrow_mut();
+        let Wrapper { signals, output, .. } = &mut *wrapper;
+        loop {
+            while output.is_flushed() {
+                if !output.release(&mut released, succeeded) {
+                    return;
+                }
+            }
+            let mut watch = Watch::default();
+            watch.add(What::Signals, signals, PollFlags::POLLIN);
+            output.watch(&mut watch);
+            for (what, _) in watch.wait(None) {
+                output.write(what);
+            }
+            for meaning in signals.take() {
+                if let Meaning::End(signal) = meaning {
+                    self.cancel(signal);
+                    return;
+                }
+            }
+            if output.failed() == Some(nix::errno::Errno::EPIPE) {
+                self.cancel(Signal::SIGPIPE);
+                return;
+            }
+        }
+    }
+}
+
+/// Waits in which signals are heard.
+#[derive(Clone)]
+struct Pauses<'a>(&'a Run);
+
+impl Clock for Pauses<'_> {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_duration(self.0.began.elapsed())
+    }
+}
+
+impl Timer for Pauses<'_> {
+    fn sleep(&self, wait: Duration, cancel: Option<&Token>) {
+        let until = Instant::now().checked_add(wait);
+        while !cancel.is_some_and(Token::is_cancelled) {
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            self.pass_some(left);
+        }
+        self.0.report.borrow_mut().clear();
+    }
+}
+
+impl Pauses<'_> {
+    /// Waits until something happens, or the countdown has to be redrawn.
+    fn pass_some(&self, left: Duration) {
+        let mut wrapper = self.0.wrapper.borrow_mut();
+        let mut report = self.0.report.borrow_mut();
+        let stdout = io::stdout();
+        let mut patience = left;
+        if report.counts_down() && wrapper.terminal.as_ref().is_none_or(Terminal::is_ours) {
+            report.countdown(left);
+            let to_the_second = Duration::from_nanos(u64::from(left.subsec_nanos()));
+            patience = if to_the_second.is_zero() { Duration::from_secs(1) } else { to_the_second }.min(left);
+        }
+        let mut watch = Watch::default();
+        watch.add(What::Signals, &wrapper.signals, PollFlags::POLLIN);
+        if place::is_pipe(&stdout) {
+            watch.add(What::Downstream, &stdout, PollFlags::empty());
+        }
+        let happened = watch.wait(Some(patience));
+        if happened.iter().any(|(what, events)| *what == What::Downstream && events.contains(PollFlags::POLLERR)) {
+            self.0.cancel(Signal::SIGPIPE);
+        }
+        for meaning in wrapper.signals.take() {
+            match meaning {
+                Meaning::End(signal) => self.0.cancel(signal),
+                Meaning::Stop if !processes::own_group_is_orphaned() => {
+                    report.clear();
+                    let _ = raise(Signal::SIGSTOP);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn become_subreaper() -> Result<(), Error> {
+    #[cfg(target_os = "linux")]
+    {
+        let made = nix::sys::prctl::set_child_subreaper(true);
+        made.map_err(|error| Error::Failure { what: "--subreaper".to_owned(), source: error.into() })
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(Error::usage("--subreaper works on Linux only"))
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    durations::parse(text)
+}
+
+/// `1048576`, `64KiB`, `256MiB`, `1GiB`; decimal units too.
+fn parse_size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 8] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ];
+    let (number, unit) = UNITS
+        .into_iter()
+        .find_map(|(name, size)| Some((text.strip_suffix(name)?, size)))
+        .unwrap_or((text.strip_suffix('B').unwrap_or(text), 1));
+    let number: u64 = number.trim_end().parse().map_err(|_| "expected a size, such as 64KiB or 256MiB".to_owned())?;
+    number.checked_mul(unit).ok_or_else(|| "more than there can be".to_owned())
+}
