@@ -39,10 +39,10 @@ impl Layer {
         Some(Duration::from_millis(self.deadline?).saturating_sub(since_epoch()))
     }
 
-    /// What has to be said about layers, if our own policy makes up to `ours` attempts.
+    /// What has to be said about layers, if our own policy makes up to `ours` attempts and the outer one more than one.
     pub(super) fn warning(&self, ours: Option<u32>) -> Option<String> {
         let attempt = self.attempt.as_ref()?;
-        let theirs = self.max_attempts.as_deref().unwrap_or("unlimited");
+        let theirs = self.max_attempts.as_deref().filter(|theirs| *theirs != "1")?;
         let product = theirs.parse::<u64>().ok().zip(ours).map(|(theirs, ours)| theirs.saturating_mul(ours.into()));
         let (of, total) = match product {
             Some(product) => (format!("{attempt} of {theirs}"), format!("up to {product} in all")),

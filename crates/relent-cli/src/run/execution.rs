@@ -13,12 +13,15 @@ use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgrp, getpid};
 
+use crate::durations;
+
 use super::input::Input;
 use super::output::Output;
 use super::place;
 use super::processes;
 use super::rules::{Rules, Watcher};
 use super::signals::{Meaning, Signals};
+use super::takeover;
 use super::terminal::Terminal;
 use super::watch::{Watch, What};
 
@@ -43,8 +46,8 @@ pub(super) enum How {
     Exited(i32),
     /// By this signal.
     Killed(i32),
-    /// It was ended because its time was over: this much.
-    TimedOut(Duration),
+    /// It was ended because its time was over.
+    TimedOut(Limit),
     /// It could not be started.
     NotStarted {
         error: io::Error,
@@ -55,6 +58,23 @@ pub(super) enum How {
     Lost,
     /// Its time was over, but we may not end it, or cannot.
     Unkillable,
+}
+
+/// How long an attempt may take, and by whose say.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Limit {
+    /// By the attempt timeout.
+    Timeout(Duration),
+    /// By what is left of the deadline.
+    Deadline(Duration),
+}
+
+impl Limit {
+    const fn time(self) -> Duration {
+        match self {
+            Self::Timeout(time) | Self::Deadline(time) => time,
+        }
+    }
 }
 
 /// How an attempt ended, and whether anything may follow.
@@ -92,7 +112,8 @@ impl fmt::Display for How {
                 Ok(signal) => write!(f, "killed by {signal}"),
                 Err(_) => write!(f, "killed by signal {number}"),
             },
-            Self::TimedOut(limit) => write!(f, "timed out after {}", crate::durations::short(*limit)),
+            Self::TimedOut(Limit::Timeout(time)) => write!(f, "timed out after {}", durations::short(*time)),
+            Self::TimedOut(Limit::Deadline(time)) => write!(f, "ended by the deadline after {}", durations::short(*time)),
             Self::NotStarted { error, .. } if error.kind() == io::ErrorKind::NotFound => f.write_str("command not found"),
             Self::NotStarted { error, .. } => write!(f, "cannot be run: {error}"),
             Self::Lost => f.write_str("the exit code was lost"),
@@ -108,12 +129,12 @@ impl fmt::Display for Ended {
 }
 
 impl Wrapper {
-    /// Makes one attempt, which may take `limit`.
+    /// Makes one attempt, which may take `limit.and_then(|limit| now.checked_add(limit.time()))`.
     pub(super) fn attempt(
         &mut self,
         command: &[OsString],
         environment: &[(&str, Option<String>)],
-        limit: Option<Duration>,
+        limit: Option<Limit>,
     ) -> Ended {
         let mut watcher = self.rules.watcher();
         let child = match self.start(command, environment) {
@@ -125,7 +146,9 @@ impl Wrapper {
             }
         };
         let group = Pid::from_raw(child.id().cast_signed());
-        let lent = self.terminal.as_ref().is_some_and(|terminal| terminal.lends && terminal.lend(group));
+        let lent = self.terminal.as_ref().is_some_and(|terminal| {
+            terminal.lends && (terminal.lend(group) || terminal.foreground() == Some(group))
+        });
         let now = Instant::now();
         let execution = Execution {
             wrapper: self,
@@ -133,7 +156,7 @@ impl Wrapper {
             child,
             group,
             limit,
-            ends: limit.and_then(|limit| now.checked_add(limit)),
+            ends: limit.and_then(|limit| now.checked_add(limit.time())),
             status: None,
             reaped: false,
             outcome: None,
@@ -151,12 +174,12 @@ impl Wrapper {
     }
 
     fn start(&mut self, command: &[OsString], environment: &[(&str, Option<String>)]) -> io::Result<Child> {
-        let Some((program, arguments)) = command.split_first() else {
-            return Err(io::ErrorKind::NotFound.into());
+        let mut command = match &self.terminal {
+            Some(terminal) if terminal.lends && terminal.is_ours() => takeover::command(command)?,
+            _ => plain(command)?,
         };
         let [stdout, stderr] = self.output.next();
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(self.input.next()?).stdout(stdout).stderr(stderr).process_group(0);
+        command.stdin(self.input.next()?).stdout(stdout).stderr(stderr).process_group(0);
         for (name, value) in environment {
             match value {
                 Some(value) => command.env(name, value),
@@ -170,7 +193,14 @@ impl Wrapper {
     }
 }
 
-fn not_started(error: io::Error) -> How {
+pub(super) fn plain(command: &[OsString]) -> io::Result<Command> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::NotFound)?;
+    let mut plain = Command::new(program);
+    plain.args(arguments);
+    Ok(plain)
+}
+
+pub(super) fn not_started(error: io::Error) -> How {
     let busy = matches!(
         error.raw_os_error().map(Errno::from_raw),
         Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE | Errno::ETXTBSY)
@@ -185,7 +215,7 @@ struct Execution<'a> {
     child: Child,
     /// Its process group: the id of its first process.
     group: Pid,
-    limit: Option<Duration>,
+    limit: Option<Limit>,
     ends: Option<Instant>,
     /// How the first process ended. Until it is reaped, nobody else can get its id, and so its group's.
     status: Option<Status>,
@@ -264,6 +294,8 @@ impl Execution<'_> {
                     self.signal(Signal::SIGCONT);
                 }
                 Meaning::Forward(signal) => self.signal(signal),
+                // Where no shell could continue us, the kernel would not have stopped us either.
+                Meaning::Stop if processes::own_group_is_orphaned() => {}
                 Meaning::Stop => self.pause(),
                 Meaning::Continue if self.resumed => self.resumed = false,
                 Meaning::Continue => self.resume(),
@@ -350,6 +382,10 @@ impl Execution<'_> {
         if !self.wrapper.signals.catches(Signal::SIGTSTP) || processes::own_group_is_orphaned() {
             self.go_on();
         } else {
+            // Before the others stop: from then on the terminal is the shell's to give.
+            if let Some(terminal) = &self.wrapper.terminal {
+                terminal.take_back(self.group);
+            }
             // It comes back as `Meaning::Stop`.
             let _ = processes::signal_group(getpgrp(), Signal::SIGTSTP);
         }
@@ -358,9 +394,6 @@ impl Execution<'_> {
     fn pause(&mut self) {
         if !self.stopped {
             self.signal(Signal::SIGTSTP);
-        }
-        if let Some(terminal) = &self.wrapper.terminal {
-            terminal.take_back(self.group);
         }
         let since = Instant::now();
         let _ = raise(Signal::SIGSTOP);
@@ -477,7 +510,7 @@ impl Execution<'_> {
     fn how(&self) -> How {
         match self.status {
             None => How::Unkillable,
-            Some(_) if self.timed_out => How::TimedOut(self.limit.unwrap_or_default()),
+            Some(_) if let (true, Some(limit)) = (self.timed_out, self.limit) => How::TimedOut(limit),
             Some(Status::Exited(code)) => How::Exited(code),
             Some(Status::Killed(signal)) => How::Killed(signal),
             Some(Status::Lost) => How::Lost,
@@ -512,7 +545,7 @@ impl Execution<'_> {
     }
 
     fn conclude(mut self) -> Ended {
-        let mut how = self.how();
+        let how = self.how();
         if self.status.is_some() && !self.reaped {
             self.reap();
         }
@@ -533,9 +566,6 @@ impl Execution<'_> {
         if self.cancelled_by.is_none() && (output_failed == Some(Errno::EPIPE) || failed && place::reader_is_gone(io::stdout()))
         {
             self.cancelled_by = Some(Signal::SIGPIPE);
-        }
-        if let How::TimedOut(limit) = &mut how {
-            *limit = self.limit.unwrap_or_default();
         }
         Ended { how, outcome, cancelled_by: self.cancelled_by, output_failed }
     }

@@ -10,6 +10,7 @@ mod report;
 mod rules;
 mod signals;
 mod spool;
+mod takeover;
 mod terminal;
 mod watch;
 
@@ -30,7 +31,7 @@ use crate::exit::Error;
 use crate::policy_args::{PolicyArgs, run_defaults};
 
 use self::environment::Layer;
-use self::execution::{Ended, How, Wrapper};
+use self::execution::{Ended, How, Limit, Wrapper};
 use self::input::{Input, Lost};
 use self::output::Output;
 use self::report::Report;
@@ -92,6 +93,10 @@ pub(crate) struct Args {
     #[arg(long, short, help_heading = "Reports")]
     quiet: bool,
 
+    /// Take the terminal's foreground and become the command: how the wrapper starts it on a terminal
+    #[arg(long, hide = true)]
+    take_terminal: bool,
+
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -107,17 +112,25 @@ pub(crate) const USAGE: u8 = 125;
 ///
 /// Options that make no sense, or something that the wrapper itself needs and does not get.
 pub(crate) fn run(args: Args) -> Result<u8, Error> {
+    if args.take_terminal {
+        return Ok(takeover::become_command(&args.command));
+    }
     let resolved = args.policy.resolve(run_defaults())?;
     let layer = environment::outer()?;
-    let policy = within(resolved.policy, layer.as_ref())?;
+    let left = layer.as_ref().and_then(Layer::left);
+    let policy = within(resolved.policy, left)?;
     let run = Run::begin(&args, &policy, layer.as_ref())?;
-    let ended = run.call(&args.command, &policy, resolved.name.as_deref());
-    Ok(run.finish(ended))
+    let end = if left.is_some_and(|left| left.is_zero()) {
+        End { reason: Reason::DeadlinePassed, attempts: 0, last: None }
+    } else {
+        run.call(&args.command, &policy, resolved.name.as_deref())
+    };
+    Ok(run.finish(end))
 }
 
-/// The policy, ending no later than an outer `relent run` must.
-fn within(policy: Policy, layer: Option<&Layer>) -> Result<Policy, Error> {
-    let Some(left) = layer.and_then(Layer::left) else { return Ok(policy) };
+/// The policy, with a deadline no later than what an outer `relent run` has `left`.
+fn within(policy: Policy, left: Option<Duration>) -> Result<Policy, Error> {
+    let Some(left) = left.filter(|left| !left.is_zero()) else { return Ok(policy) };
     if policy.deadline().is_some_and(|deadline| deadline.usable() <= left) {
         return Ok(policy);
     }
@@ -198,7 +211,7 @@ impl Run {
             let last = self.report.borrow().last_code();
             let environment = environment::of_attempt(&attempt, ends, last);
             let mut wrapper = self.wrapper.borrow_mut();
-            let ended = Box::new(wrapper.attempt(command, &environment, attempt.remaining()));
+            let ended = Box::new(wrapper.attempt(command, &environment, self.limit(policy, attempt.remaining())));
             drop(wrapper);
             self.report.borrow_mut().ended(&ended.how);
             if let Some(signal) = ended.cancelled_by {
@@ -215,6 +228,15 @@ impl Run {
             Err(error) => error.into_last(),
         };
         End { reason: report.reason, attempts: report.attempts, last }
+    }
+
+    /// How long an attempt may take of which `remaining` is left.
+    fn limit(&self, policy: &Policy, remaining: Option<Duration>) -> Option<Limit> {
+        let left = policy.deadline().map(|deadline| deadline.usable().saturating_sub(self.began.elapsed()));
+        match policy.attempt_timeout() {
+            Some(timeout) if left.is_none_or(|left| timeout < left) => Some(Limit::Timeout(timeout)),
+            _ => remaining.map(Limit::Deadline),
+        }
     }
 
     /// What a failed attempt means to the decision.

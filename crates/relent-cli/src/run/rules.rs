@@ -139,7 +139,12 @@ impl Rules {
         let mut found = watcher.patterns.iter().map(|pattern| pattern.found);
         // In the order in which `watcher` collected them, so each test meets its own pattern; all are looked at.
         let mut any = |tests: &[Test]| tests.iter().fold(false, |any, test| test.meets(how, &mut found) || any);
-        let (success, stop, retry) = (any(&self.success_on), any(&self.stop_on), any(&self.retry_on));
+        let (success, mut stop, mut retry) = (any(&self.success_on), any(&self.stop_on), any(&self.retry_on));
+        if let (How::Exited(0), true) = (how, self.success_on.is_empty()) {
+            // What a success says does not make a failure of it; only its number can.
+            stop = names_zero(&self.stop_on);
+            retry = names_zero(&self.retry_on);
+        }
         let class = match how {
             _ if success => Class::Success,
             _ if stop => Class::Permanent,
@@ -160,16 +165,19 @@ impl Rules {
     }
 }
 
+fn names_zero(tests: &[Test]) -> bool {
+    tests.iter().any(|test| matches!(test, Test::Code(codes) if codes.contains(&0)))
+}
+
 impl Test {
-    /// Whether the end is this one. Exit code 0 is met only by its number: output alone makes no failure of it.
+    /// Whether the end is this one.
     fn meets(&self, how: &How, found: &mut impl Iterator<Item = bool>) -> bool {
         match (self, how) {
             (Self::Output { .. }, how) => found.next().unwrap_or(false) && !matches!(how, How::NotStarted { .. }),
             (Self::Code(codes), How::Exited(code)) => codes.contains(code),
             (Self::Signal(None), How::Killed(_)) | (Self::Timeout, How::TimedOut(_)) => true,
             (Self::Signal(Some(wanted)), How::Killed(signal)) => wanted == signal,
-            (Self::Any, How::Exited(0) | How::NotStarted { .. } | How::Lost | How::Unkillable) => false,
-            (Self::Any, _) => true,
+            (Self::Any, How::Exited(_) | How::Killed(_) | How::TimedOut(_)) => true,
             _ => false,
         }
     }

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
-use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
+use nix::unistd::{Pid, getpgid, getpgrp, getppid, tcgetpgrp, tcsetpgrp};
 
 use super::place;
 
@@ -46,6 +46,13 @@ impl Terminal {
     /// Hands the foreground from our group to `group`; not if a shell has put us in the background.
     pub(super) fn lend(&self, group: Pid) -> bool {
         self.is_ours() && self.set_foreground(group).is_ok()
+    }
+
+    /// Takes the foreground from our parent's group, if it has it.
+    pub(super) fn take_from_parent(&self) {
+        if getpgid(Some(getppid())).ok() == self.foreground() {
+            let _ = self.set_foreground(self.own);
+        }
     }
 
     /// Takes the foreground back from `group`; not if somebody else has it by now.
