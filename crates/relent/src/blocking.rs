@@ -74,7 +74,7 @@ pub fn with(policy: &Policy) -> With<'_, ByFailure, Quiet, Blocking<SystemTimer>
     }
 }
 
-impl<C, N, T: Timer> With<'_, C, N, Blocking<T>> {
+impl<C, N, T> With<'_, C, N, Blocking<T>> {
     /// Calls `operation` until it succeeds or the policy says stop, waiting on this thread.
     ///
     /// # Errors
@@ -86,6 +86,7 @@ impl<C, N, T: Timer> With<'_, C, N, Blocking<T>> {
         operation: impl FnMut(Attempt<T>) -> Result<R, E>,
     ) -> Result<R, Error<E, C::Kind>>
     where
+        T: Timer,
         C: Judge<R, E, Via>,
         N: Notify<E>,
     {
@@ -98,6 +99,7 @@ impl<C, N, T: Timer> With<'_, C, N, Blocking<T>> {
         operation: impl FnMut(Attempt<T>) -> Result<R, E>,
     ) -> Report<R, E, C::Kind>
     where
+        T: Timer,
         C: Judge<R, E, Via>,
         N: Notify<E>,
     {
@@ -117,6 +119,10 @@ impl<'a, C, N, T: Timer> With<'a, C, N, Blocking<T>> {
 }
 
 /// The clock and the sleep of a thread.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no timer for a blocking call",
+    note = "the default needs none to be given; for tests there is `relent::testing::Clock`"
+)]
 pub trait Timer: Clock {
     /// Waits, or returns early once `cancel` is cancelled.
     fn sleep(&self, wait: Duration, cancel: Option<&Token>);

@@ -137,7 +137,8 @@ pub fn with(policy: &Policy) -> With<'_, ByFailure, Quiet, Async<DefaultTimer>> 
     }
 }
 
-impl<'a, C, N, T: Timer> With<'a, C, N, Async<T>> {
+// The bound on the timer stands at the methods, where the compiler says what it asks for.
+impl<'a, C, N, T> With<'a, C, N, Async<T>> {
     /// Calls `operation` until it succeeds or the policy says stop.
     ///
     /// # Errors
@@ -150,6 +151,7 @@ impl<'a, C, N, T: Timer> With<'a, C, N, Async<T>> {
         mut operation: O,
     ) -> impl Future<Output = Result<R, Error<E, C::Kind>>> + use<'a, R, E, Via, O, F, C, N, T>
     where
+        T: Timer,
         C: Judge<R, E, Via>,
         N: Notify<E>,
         O: FnMut(Attempt<T>) -> F,
@@ -172,6 +174,7 @@ impl<'a, C, N, T: Timer> With<'a, C, N, Async<T>> {
     /// [`With::retry`] with the call's history and the reason why it ended, beside an `Ok` too.
     pub async fn retry_report<R, E, Via, O, F>(self, operation: O) -> Report<R, E, C::Kind>
     where
+        T: Timer,
         C: Judge<R, E, Via>,
         N: Notify<E>,
         O: FnMut(Attempt<T>) -> F,

@@ -124,8 +124,8 @@ fn a_barrier_hides_what_is_behind_it() {
 
 #[test]
 fn branches_are_all_searched_and_permanent_wins() {
-    let (transient, permanent): (fn() -> Boxed, fn() -> Boxed) =
-        (|| Marked::transient("busy").into(), || Marked::permanent("gone").into());
+    let transient = || Boxed::from(Marked::transient("busy"));
+    let permanent = || Boxed::from(Marked::permanent("gone"));
     for (branches, expected) in [
         (vec![], Class::Permanent),
         (vec![Boxed::from("?")], Class::Permanent),
