@@ -197,8 +197,14 @@ impl<R, E: Failure<Via>, Via> Judge<R, E, Via> for ByFailure {
 }
 
 /// Errors are judged by a closure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct WhenError<F, E, O>(F, PhantomData<fn(&E) -> O>);
+
+impl<F: Clone, E, O> Clone for WhenError<F, E, O> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
 
 impl<R, E, O: Into<Outcome>, F: FnMut(&E) -> O> Judge<R, E, ()> for WhenError<F, E, O> {
     type Kind = crate::Typed;
@@ -213,8 +219,14 @@ impl<R, E, O: Into<Outcome>, F: FnMut(&E) -> O> Judge<R, E, ()> for WhenError<F,
 }
 
 /// Whole results are judged by a closure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct WhenResult<F, R, E, O>(F, PhantomData<fn(R, E) -> O>);
+
+impl<F: Clone, R, E, O> Clone for WhenResult<F, R, E, O> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
 
 impl<R, E, O: Into<Outcome>, F: FnMut(&Result<R, E>) -> O> Judge<R, E, ()> for WhenResult<F, R, E, O> {
     type Kind = crate::Typed;
@@ -245,8 +257,14 @@ impl<E> Notify<E> for Quiet {
 }
 
 /// A closure is told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Hook<F, E>(F, PhantomData<fn(&E)>);
+
+impl<F: Clone, E> Clone for Hook<F, E> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
 
 impl<E, F: FnMut(&Event<'_, E>)> Notify<E> for Hook<F, E> {
     const LISTENS: bool = true;
