@@ -16,7 +16,7 @@ pub trait Clock: Clone {
 
 /// The clock and the sleep of an async runtime.
 ///
-/// Implement it for a runtime of your own; [`TokioTimer`] is the default, [`testing::Clock`](crate::testing::Clock)
+/// Implement it for a runtime of your own; `TokioTimer` is the default, [`testing::Clock`](crate::testing::Clock)
 /// one for tests. Both halves must run on the same clock.
 ///
 /// ```

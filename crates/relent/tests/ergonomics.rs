@@ -193,6 +193,16 @@ fn futures_errors_and_options_are_send_where_their_parts_are() {
     send_and_sync::<Token>();
     send_and_sync::<relent::testing::Recorder>();
     send_and_sync::<relent::testing::Clock>();
+    // Nothing needs to be `Sync` for a call to move between threads: not its error, hook, classifier nor operation.
+    let (count, told) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    let unshared = relent::with(&POLICY)
+        .when(move |_: &std::cell::Cell<u8>| count.replace(count.get() + 1) > 0)
+        .notify(move |_: &_| told.set(told.get() + 1));
+    let asked = std::cell::Cell::new(0);
+    drop(send(unshared.retry(move |_attempt| {
+        asked.set(asked.get() + 1);
+        async { Err::<std::cell::Cell<u8>, _>(std::cell::Cell::new(1)) }
+    })));
     fn unpin<T: Unpin>(_: T) {}
     unpin(token.cancelled());
 }

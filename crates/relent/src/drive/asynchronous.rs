@@ -9,7 +9,7 @@ use relent_core::{Decision, Start};
 
 use super::{Course, Ended, Guard};
 use crate::with::{Judge, Notify};
-use crate::{Attempt, AttemptToken, Error, Report, Timer};
+use crate::{Attempt, AttemptToken, Error, Report, Timer, Token};
 
 /// What a call returns.
 pub(crate) async fn drive<R, E, C, N, T, Via, O, F>(
@@ -50,7 +50,7 @@ where
                 }
                 Decision::Stop { reason, after } => {
                     if let Some(after) = after {
-                        wait(&course, after).await;
+                        wait(after, &course.timer, course.cancel()).await;
                     }
                     return course.finish(ended, reason);
                 }
@@ -58,7 +58,7 @@ where
         };
         // A limiter may delay an attempt more than once.
         while let Start::Wait { after, .. } = next {
-            wait(&course, after).await;
+            wait(after, &course.timer, course.cancel()).await;
             next = course.admit();
         }
         if let Start::Stop { reason } = next {
@@ -70,26 +70,23 @@ where
     }
 }
 
-/// Waits, or ends early because the caller cancelled the call.
-async fn wait<R, E, C, N, T: Timer, Via>(course: &Course<'_, R, E, C, N, T, Via>, after: Duration)
-where
-    C: Judge<R, E, Via>,
-    N: Notify<E>,
-{
-    if after.is_zero() {
-        return;
+/// Waits, or ends early because the caller cancelled the call. The future borrows nothing: what it borrowed would have
+/// to be `Sync` for a call to be `Send`.
+fn wait<T: Timer>(after: Duration, timer: &T, cancel: Option<&Token>) -> impl Future<Output = ()> + use<T> {
+    let sleep = (!after.is_zero()).then(|| timer.sleep(after));
+    let mut cancelled = cancel.map(Token::cancelled);
+    async move {
+        let Some(sleep) = sleep else { return };
+        let mut sleep = pin!(sleep);
+        std::future::poll_fn(|context| {
+            let cancelled = cancelled.as_mut().map(|cancelled| Pin::new(cancelled).poll(context));
+            if cancelled.is_some_and(|cancelled| cancelled.is_ready()) {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().poll(context)
+        })
+        .await;
     }
-    let mut sleep = pin!(course.timer.sleep(after));
-    let mut cancelled = course.cancel().map(crate::Token::cancelled);
-    std::future::poll_fn(|context| {
-        if let Some(cancelled) = &mut cancelled
-            && Pin::new(cancelled).poll(context).is_ready()
-        {
-            return Poll::Ready(());
-        }
-        sleep.as_mut().poll(context)
-    })
-    .await;
 }
 
 /// Runs an attempt until it is done or something ends it. Done comes first: a result that is there counts.
