@@ -140,7 +140,17 @@ fn ten_thousand_retries_leak_nothing() {
     );
     let path = directory.join("script");
     fs::write(&path, script).unwrap();
-    let options = ["--quiet", "--max-attempts", "10000", "--backoff", "constant", "--jitter", "none", "--output", "last"];
+    let options = [
+        "--quiet",
+        "--max-attempts",
+        "10000",
+        "--backoff",
+        "constant",
+        "--jitter",
+        "none",
+        "--output",
+        "last",
+    ];
     let mut command = relent();
     command.arg("run").args(options).args(["--initial", "0s", "--", "sh", path.to_str().unwrap()]);
     let done = feed(&mut command, b"input");
@@ -160,8 +170,5 @@ fn ten_thousand_retries_leak_nothing() {
 }
 
 fn numbers(path: &Path, what: &str) -> Vec<u64> {
-    lines(path)
-        .iter()
-        .filter_map(|line| line.strip_prefix(what)?.trim().parse().ok())
-        .collect()
+    lines(path).iter().filter_map(|line| line.strip_prefix(what)?.trim().parse().ok()).collect()
 }

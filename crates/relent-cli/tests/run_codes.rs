@@ -106,8 +106,31 @@ fn zero_is_always_a_success() {
 #[test]
 fn arguments_arrive_as_they_were_given() {
     let odd = [
-        "it's", "\"", "$HOME", "`id`", "$(id)", "\\", "a b", "", "*", "~", ";", "&", "|", "\n", "\t", "-x", "--", "\u{1b}[0m",
-        "ä🦀", "!", "#", "%s", "--max-attempts", "@", "=",
+        "it's",
+        "\"",
+        "$HOME",
+        "`id`",
+        "$(id)",
+        "\\",
+        "a b",
+        "",
+        "*",
+        "~",
+        ";",
+        "&",
+        "|",
+        "\n",
+        "\t",
+        "-x",
+        "--",
+        "\u{1b}[0m",
+        "ä🦀",
+        "!",
+        "#",
+        "%s",
+        "--max-attempts",
+        "@",
+        "=",
     ];
     let mut command = run(&["--max-attempts", "2"], &sh("printf '<%s>' \"$@\"; [ \"$RELENT_ATTEMPT\" = 2 ]"));
     command.arg("name").args(odd);

@@ -38,7 +38,11 @@ fn what_is_held_comes_out_as_it_went_in() {
     let path = directory.join("bytes");
     let bytes: Vec<u8> = (0..5_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     fs::write(&path, &bytes).unwrap();
-    for options in [&["--output", "last"][..], &["--output", "success"], &["--retry-on", "stdout:x", "--success-on", "0"]] {
+    for options in [
+        &["--output", "last"][..],
+        &["--output", "success"],
+        &["--retry-on", "stdout:x", "--success-on", "0"],
+    ] {
         let mut run = run(options, &["cat", path.to_str().unwrap()]);
         let output = run.env("TMPDIR", &directory).output().unwrap();
         assert!(output.stdout == bytes, "{options:?}: {} bytes", output.stdout.len());
@@ -91,11 +95,12 @@ fn a_reader_that_leaves_ends_it_quietly() {
 /// The reader leaves while the next attempt is waited for.
 #[test]
 fn a_reader_that_leaves_ends_a_wait() {
-    let mut wrapper = plain_run(&["--initial", "1h", "--cap", "1h", "--jitter", "none"], &sh("echo once; exit 7"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut wrapper =
+        plain_run(&["--initial", "1h", "--cap", "1h", "--jitter", "none"], &sh("echo once; exit 7"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
     let mut byte = [0];
     wrapper.stdout.take().unwrap().read_exact(&mut byte).unwrap();
     let status = ended(&mut wrapper);
@@ -128,7 +133,10 @@ fn output_that_cannot_be_written_is_no_success() {
         let output = run.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(125), "{options:?} {said}");
-        assert!(said.contains("standard output cannot be written: No space left on device"), "{options:?} {said}");
+        assert!(
+            said.contains("standard output cannot be written: No space left on device"),
+            "{options:?} {said}"
+        );
     }
     // Where the command writes for itself, it is the command's failure.
     let full = File::options().write(true).open("/dev/full").unwrap();
@@ -150,7 +158,8 @@ fn a_full_disk_loses_no_output() {
 #[test]
 fn closed_streams_are_no_end() {
     for options in [&[][..], &["--output", "last"], &["--stop-on", "output:x"]] {
-        let done = finish(&mut run(options, &sh("exec <&- >&- 2>&-; sleep 0.2; exit $((RELENT_ATTEMPT + 6))")));
+        let done =
+            finish(&mut run(options, &sh("exec <&- >&- 2>&-; sleep 0.2; exit $((RELENT_ATTEMPT + 6))")));
         assert_eq!(done.code(), 11, "{options:?} {done:?}");
     }
 }

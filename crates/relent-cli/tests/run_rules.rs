@@ -71,9 +71,15 @@ fn expressions_on_the_output() {
 fn what_a_success_says_does_not_matter() {
     assert_eq!(attempts(&["--retry-on", "stdout:warning"], "echo warning"), (1, 0));
     assert_eq!(attempts(&["--stop-on", "stdout:warning"], "echo warning"), (1, 0));
-    assert_eq!(attempts(&["--success-on", "stdout:ready", "--stop-on", "stdout:fatal"], "echo fatal"), (1, 1));
+    assert_eq!(
+        attempts(&["--success-on", "stdout:ready", "--stop-on", "stdout:fatal"], "echo fatal"),
+        (1, 1)
+    );
     assert_eq!(attempts(&["--success-on", "stdout:ready", "--retry-on", "any"], "true"), (4, 1));
-    assert_eq!(attempts(&["--success-on", "stdout:ready"], "[ $RELENT_ATTEMPT = 3 ] && echo ready; true"), (3, 0));
+    assert_eq!(
+        attempts(&["--success-on", "stdout:ready"], "[ $RELENT_ATTEMPT = 3 ] && echo ready; true"),
+        (3, 0)
+    );
 }
 
 /// A line of any length is looked at, in pieces of 64 KiB, and memory does not grow.

@@ -34,8 +34,16 @@ fn a_signal_during_an_attempt_reaches_the_command_and_ends_the_call() {
         // Reading to the end means that nobody of the group lives on.
         let said = all_gone(&mut wrapper);
         let status = ended(&mut wrapper);
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(signal as i32), "{signal}: {said}");
-        assert_eq!(lines(&log), ["ready", "got 1"], "{signal}: handed on once, waited for, no further attempt");
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(signal as i32),
+            "{signal}: {said}"
+        );
+        assert_eq!(
+            lines(&log),
+            ["ready", "got 1"],
+            "{signal}: handed on once, waited for, no further attempt"
+        );
         assert_eq!(said, "", "whoever sent it knows");
     }
 }
@@ -47,7 +55,8 @@ fn a_signal_during_a_wait_ends_it_at_once() {
         let directory = scratch(&format!("signal-in-wait-{signal}"));
         let log = directory.join("log");
         let script = format!("echo $RELENT_ATTEMPT >> {}; exit 7", log.display());
-        let options = ["--max-attempts", "5", "--initial", "1h", "--cap", "1h", "--jitter", "none", "--events"];
+        let options =
+            ["--max-attempts", "5", "--initial", "1h", "--cap", "1h", "--jitter", "none", "--events"];
         let events = directory.join("events");
         let mut wrapper = plain_run(&[&options[..], &[events.to_str().unwrap()]].concat(), &sh(&script))
             .stderr(Stdio::piped())

@@ -25,7 +25,8 @@ fn a_replay_is_exact() {
     let directory = scratch("replay");
     for length in [1, 4095, 4096, 4097, 65_536, 65_537, 1 << 20, (1 << 20) + 1, input.len()] {
         let script = format!("cat > {}/got-$RELENT_ATTEMPT; [ $RELENT_ATTEMPT = 3 ]", directory.display());
-        let done = feed(run(&["--max-attempts", "3"], &sh(&script)).env("TMPDIR", &directory), &input[..length]);
+        let done =
+            feed(run(&["--max-attempts", "3"], &sh(&script)).env("TMPDIR", &directory), &input[..length]);
         assert_eq!(done.code(), 0, "{done:?}");
         for attempt in 1..=3 {
             let got = fs::read(directory.join(format!("got-{attempt}"))).unwrap();
@@ -74,7 +75,8 @@ fn inherited_input_is_read_once_and_null_never() {
 #[test]
 fn a_silent_input_does_not_hang_the_wrapper() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut wrapper = run(&["--max-attempts", "3"], &sh("exit 7")).stdin(reader).stderr(Stdio::null()).spawn().unwrap();
+    let mut wrapper =
+        run(&["--max-attempts", "3"], &sh("exit 7")).stdin(reader).stderr(Stdio::null()).spawn().unwrap();
     assert_eq!(ended(&mut wrapper).code(), Some(7));
     drop(writer);
     // One that does read it waits, as it would without us, and no longer than its time.

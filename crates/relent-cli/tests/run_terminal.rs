@@ -143,7 +143,10 @@ fn ctrl_z_and_fg_work() {
     terminal.expect("got-input");
     terminal.expect("ready> ");
 
-    ask(&mut terminal, &format!("{RELENT} run --initial 1h --jitter none --cap 1h --max-attempts 2 -- sh -c 'exit 7'"));
+    ask(
+        &mut terminal,
+        &format!("{RELENT} run --initial 1h --jitter none --cap 1h --max-attempts 2 -- sh -c 'exit 7'"),
+    );
     terminal.expect("next in 3600s");
     terminal.type_in("\x1a");
     terminal.expect("Stopped");
@@ -162,7 +165,8 @@ fn ctrl_z_and_fg_work() {
 #[test]
 fn ctrl_z_stops_the_script_around_it() {
     let directory = scratch("ctrl-z-script");
-    let text = format!("{RELENT} run -- sh -c 'echo in-attempt; read word; echo got-$word'\necho done-outside\n");
+    let text =
+        format!("{RELENT} run -- sh -c 'echo in-attempt; read word; echo got-$word'\necho done-outside\n");
     let outer = script(&directory, "outer", &text);
     let mut terminal = shell();
     ask(&mut terminal, &outer);
@@ -231,7 +235,12 @@ fn a_pager_keeps_the_keyboard() {
 #[test]
 fn the_modes_come_back_after_a_kill() {
     let mut terminal = shell();
-    ask(&mut terminal, &format!("{RELENT} run --attempt-timeout 300ms --max-attempts 1 -- sh -c 'stty raw -echo; exec sleep 1000'"));
+    ask(
+        &mut terminal,
+        &format!(
+            "{RELENT} run --attempt-timeout 300ms --max-attempts 1 -- sh -c 'stty raw -echo; exec sleep 1000'"
+        ),
+    );
     terminal.expect("timed out after 300ms");
     terminal.expect("ready> ");
     ask(&mut terminal, "stty -a");
@@ -246,7 +255,8 @@ fn the_modes_come_back_after_a_kill() {
 #[test]
 fn quiet_is_quiet_on_a_terminal_too() {
     let options = ["--quiet", "--max-attempts", "3"];
-    let terminal = OnTerminal::start(&in_shell("\"$@\" < /dev/null > /dev/null", &run(&options, &sh("exit 7"))));
+    let terminal =
+        OnTerminal::start(&in_shell("\"$@\" < /dev/null > /dev/null", &run(&options, &sh("exit 7"))));
     let (status, screen) = terminal.end();
     assert_eq!((status.code(), screen.as_str()), (Some(7), ""));
 }

@@ -40,11 +40,20 @@ fn a_deadline_during_an_attempt_ends_in_124() {
 fn a_group_that_ignores_term_is_killed() {
     let directory = scratch("group-killed");
     let ids = directory.join("ids");
-    let script = format!("trap '' TERM; sleep 1000 & echo $! >> {0}; echo $$ >> {0}; sleep 1000", ids.display());
+    let script =
+        format!("trap '' TERM; sleep 1000 & echo $! >> {0}; echo $$ >> {0}; sleep 1000", ids.display());
     for output in ["stream", "last"] {
         let _ = fs::remove_file(&ids);
-        let options =
-            ["--max-attempts", "1", "--attempt-timeout", "200ms", "--kill-after", "200ms", "--output", output];
+        let options = [
+            "--max-attempts",
+            "1",
+            "--attempt-timeout",
+            "200ms",
+            "--kill-after",
+            "200ms",
+            "--output",
+            output,
+        ];
         let done = finish(&mut run(&options, &sh(&script)));
         assert_eq!(done.code(), 124, "{done:?}");
         let took = done.took.as_millis();
@@ -75,15 +84,21 @@ fn a_stray_that_keeps_the_pipe_does_not_keep_the_wrapper() {
     let directory = scratch("stray");
     let ids = directory.join("ids");
     let inner = format!("echo $$ >> {}; exec sleep 1000", ids.display());
-    let script = format!("setsid sh -c '{inner}' & while ! [ -s {} ]; do sleep 0.01; done; sleep 1000", ids.display());
-    let options = ["--max-attempts", "1", "--attempt-timeout", "500ms", "--kill-after", "200ms", "--output", "last"];
+    let script =
+        format!("setsid sh -c '{inner}' & while ! [ -s {} ]; do sleep 0.01; done; sleep 1000", ids.display());
+    let options =
+        ["--max-attempts", "1", "--attempt-timeout", "500ms", "--kill-after", "200ms", "--output", "last"];
     // Our own pipes are another matter: nobody but the stray holds them.
     let done = finish(run(&options, &sh(&script)).stderr(std::process::Stdio::null()));
     assert_eq!(done.code(), 124, "{done:?}");
     assert!(done.took.as_millis() < 10_000, "{done:?}");
     let stray = line(&ids, 0);
     assert!(lives(&stray), "without --subreaper it lives on, as documented");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(stray.parse().unwrap()), nix::sys::signal::Signal::SIGKILL).unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(stray.parse().unwrap()),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .unwrap();
 }
 
 /// `--subreaper` finds it, and its own descendants in turn.
@@ -131,8 +146,11 @@ fn what_a_success_leaves_lives_on() {
         assert_eq!(done.code(), 0, "{done:?}");
         let daemon = lines(&ids).pop().unwrap();
         assert!(lives(&daemon));
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon.parse().unwrap()), nix::sys::signal::Signal::SIGKILL)
-            .unwrap();
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(daemon.parse().unwrap()),
+            nix::sys::signal::Signal::SIGKILL,
+        )
+        .unwrap();
     }
 }
 

@@ -211,7 +211,11 @@ impl OnTerminal {
                 self.seen += at + text.len();
                 return;
             }
-            assert!(Instant::now() < end, "waited in vain for {text:?} after byte {} of:\n{screen}", self.seen);
+            assert!(
+                Instant::now() < end,
+                "waited in vain for {text:?} after byte {} of:\n{screen}",
+                self.seen
+            );
             thread::sleep(Duration::from_millis(2));
         }
     }
