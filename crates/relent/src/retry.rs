@@ -31,7 +31,14 @@ use crate::{AttemptToken, Clock, Failure, TokioTimer};
 /// [`Error`], with the reason, the number of attempts and the last error.
 #[cfg(feature = "tokio")]
 #[inline]
-pub async fn retry<R, E, Via, O, F>(policy: &Policy, mut operation: O) -> Result<R, Error<E, E::Kind>>
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async function moves its arguments once more than its block does"
+)]
+pub fn retry<'a, R, E, Via, O, F>(
+    policy: &'a Policy,
+    mut operation: O,
+) -> impl Future<Output = Result<R, Error<E, E::Kind>>> + use<'a, R, E, Via, O, F>
 where
     O: FnMut() -> F,
     F: Future<Output = Result<R, E>>,
@@ -39,20 +46,22 @@ where
 {
     // The first attempt runs in place: most calls succeed at once, and the loop would cost them more than all the rest.
     // What fails is handed over to it in one box.
-    let ended = if policy.begins_plainly() {
-        match pin!(operation()).await {
-            Ok(value) => return Ok(value),
-            failed => Some((Opening { policy, began: None }, Ended::Returned(failed))),
-        }
-    } else if let Some(call) = (Opening { policy, began: None }).begin() {
-        match limited(pin!(operation()), || call.token()).await {
-            Ended::Returned(Ok(value)) => return Ok(value),
-            ended => Some((call, ended)),
-        }
-    } else {
-        None
-    };
-    Box::pin(rest::<R, E, Via, O, F>(policy, operation, ended)).await
+    async move {
+        let ended = if policy.begins_plainly() {
+            match pin!(operation()).await {
+                Ok(value) => return Ok(value),
+                failed => Some((Opening { policy, began: None }, Ended::Returned(failed))),
+            }
+        } else if let Some(call) = (Opening { policy, began: None }).begin() {
+            match limited(pin!(operation()), || call.token()).await {
+                Ended::Returned(Ok(value)) => return Ok(value),
+                ended => Some((call, ended)),
+            }
+        } else {
+            None
+        };
+        Box::pin(rest::<R, E, Via, O, F>(policy, operation, ended)).await
+    }
 }
 
 /// The loop of a call without options.
@@ -154,9 +163,7 @@ impl<'a, C, N, T> With<'a, C, N, Async<T>> {
         let Start::Go = course.start() else {
             return Box::pin(drive(course, operation, None)).await;
         };
-        // By value: what the attempt's future borrowed would have to be `Sync` for the call to be `Send`.
-        let token = course.attempt_token();
-        let ended = limited(pin!(operation(course.attempt())), move || token.clone()).await;
+        let ended = limited(pin!(operation(course.attempt())), || course.attempt_token()).await;
         match course.settle_quietly(ended) {
             Ok(value) => Ok(value),
             Err(ended) => Box::pin(drive(course, operation, Some(ended))).await,
