@@ -1,0 +1,163 @@
+//! A herd: all clients call at once, and the server takes so many at a time.
+
+use std::time::Duration;
+
+use relent_core::{Alone, Call, Class, Decision, Dice, Moment, Outcome, Policy, Reason, Start, Timestamp};
+
+use crate::luck::Luck;
+use crate::model::Pulse;
+use crate::queue::Queue;
+use crate::record::{Frame, Recorder};
+
+/// Every client makes one call within `within`; the server serves `capacity` per second, refuses the rest at once, and
+/// refuses all of them while it is out.
+///
+/// The lean model: a client is its [`Call`], an attempt is one event, so that ten million fit in 2.5 GB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Herd {
+    /// How many clients there are.
+    pub clients: u32,
+    /// Their first attempts arrive evenly within this time.
+    pub within: Duration,
+    /// How many attempts the server serves per second, counted per millisecond.
+    pub capacity: u64,
+    /// The shortest and the longest time from an answer until an immediate retry arrives.
+    pub round_trip: (Duration, Duration),
+    /// When the server is out, and for how long.
+    pub outage: Option<(Duration, Duration)>,
+    /// After this time the simulation ends.
+    pub horizon: Duration,
+}
+
+/// The server counts what it takes per millisecond.
+const SLOT: u64 = 1_000_000;
+
+impl Default for Herd {
+    /// A hundred thousand clients within 2 ms on a server that takes 2 000 per second.
+    fn default() -> Self {
+        Self {
+            clients: 100_000,
+            within: Duration::from_millis(2),
+            capacity: 2_000,
+            round_trip: (Duration::from_millis(10), Duration::from_millis(12)),
+            outage: None,
+            horizon: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// What is kept between replications: memory.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    queue: Queue<u32>,
+    calls: Vec<Call>,
+}
+
+impl Herd {
+    pub(crate) fn frame(&self, bin: Duration, cost: (f64, f64)) -> Frame {
+        Frame {
+            bin: nanos(bin),
+            horizon: nanos(self.horizon),
+            incident: self.outage.map(|(at, lasts)| (nanos(at), nanos(at.saturating_add(lasts)))),
+            one_call_each: true,
+            cost,
+            warm_up: 0,
+        }
+    }
+
+    pub(crate) fn run(
+        &self,
+        policy: &Policy,
+        luck: Luck,
+        scratch: &mut Scratch,
+        recorder: &mut Recorder,
+        pulse: &mut Pulse<'_>,
+    ) {
+        let Scratch { queue, calls } = scratch;
+        queue.clear();
+        calls.clear();
+        let within = nanos(self.within);
+        let (shortest, longest) = (nanos(self.round_trip.0), nanos(self.round_trip.1));
+        let outage = self.outage.map_or(0..0, |(at, lasts)| nanos(at)..nanos(at.saturating_add(lasts)));
+        for client in 0..self.clients {
+            let luck = luck.decision(u64::from(client), 0);
+            let began = below(within, Dice::new(luck).roll());
+            let now = Timestamp::from_nanos(began);
+            let call = Call::new(Some(now));
+            let spread = match call.start(policy, &mut Alone, Moment::at(now, luck)) {
+                Start::Wait { after, .. } => nanos(after),
+                Start::Go | Start::Stop { .. } => 0,
+            };
+            calls.push(call);
+            queue.push(began.saturating_add(spread), client);
+        }
+        let mut served =
+            Slots { per_slot: self.capacity / 1000, rest: self.capacity % 1000, ..Slots::default() };
+        let horizon = nanos(self.horizon);
+        while let Some((now, client)) = queue.pop() {
+            if now > horizon || !pulse.beat(now) {
+                break;
+            }
+            let Some(call) = calls.get_mut(client as usize) else { continue };
+            let began = call.began().map_or(0, Timestamp::as_nanos);
+            let first = call.attempts() == 0;
+            if first {
+                recorder.begin(now);
+            }
+            recorder.attempt(now, first);
+            let luck = luck.decision(u64::from(client), call.attempts() + 1);
+            let round_trip = shortest + below(longest - shortest, Dice::new(luck).roll());
+            let answered = now + round_trip / 2;
+            if !outage.contains(&now) && served.take(now) {
+                call.succeed(&mut Alone, Some(Timestamp::from_nanos(answered)));
+                recorder.end(answered, began, client as usize, Reason::Succeeded);
+                continue;
+            }
+            let moment = Moment::at(Timestamp::from_nanos(answered), luck);
+            match call.decide(policy, &mut Alone, Outcome::of(Class::Transient), moment) {
+                Decision::Retry { after, .. } => {
+                    recorder.wait(u64::from(client), call.attempts(), nanos(after));
+                    queue.push(now.saturating_add(round_trip).saturating_add(nanos(after)), client);
+                }
+                Decision::Stop { reason, .. } => recorder.end(answered, began, client as usize, reason),
+            }
+        }
+    }
+}
+
+/// What the server has taken in the current millisecond.
+#[derive(Default)]
+struct Slots {
+    per_slot: u64,
+    /// What the capacity per second leaves when it is divided by a thousand.
+    rest: u64,
+    slot: u64,
+    ends: u64,
+    left: u64,
+}
+
+impl Slots {
+    #[inline]
+    fn take(&mut self, now: u64) -> bool {
+        if now >= self.ends {
+            self.slot = now / SLOT;
+            self.ends = (self.slot + 1).saturating_mul(SLOT);
+            // Millisecond k has the k-th difference of ⌊k·rest/1000⌋ more.
+            let more = (self.slot + 1) * self.rest / 1000 - self.slot * self.rest / 1000;
+            self.left = self.per_slot + more;
+        }
+        let free = self.left > 0;
+        self.left -= u64::from(free);
+        free
+    }
+}
+
+#[inline]
+fn below(range: u64, luck: u64) -> u64 {
+    ((u128::from(range) * u128::from(luck)) >> 64) as u64
+}
+
+#[inline]
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

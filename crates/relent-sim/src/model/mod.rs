@@ -1,0 +1,143 @@
+//! The models: what the clients call.
+
+pub(crate) mod herd;
+pub(crate) mod occ;
+
+pub use herd::Herd;
+pub use occ::Occ;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use relent_core::Policy;
+
+use crate::luck::Luck;
+use crate::measure::Values;
+use crate::record::{Pool, Recorder};
+use crate::scenario::Scenario;
+
+/// What a scenario simulates.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Model {
+    /// Clients that all call at once.
+    Herd(Herd),
+    /// Clients that contend for one row.
+    Occ(Occ),
+}
+
+/// A thread's place of work: a model, the memory that it uses again, and what it writes down.
+pub(crate) struct Runner<'a> {
+    work: Work<'a>,
+    recorder: Recorder,
+    efficiency: Option<f64>,
+}
+
+enum Work<'a> {
+    Herd(&'a Herd, herd::Scratch),
+    Occ(&'a Occ, occ::Scratch),
+}
+
+impl<'a> Runner<'a> {
+    pub(crate) fn new(scenario: &'a Scenario) -> Self {
+        let work = match &scenario.model {
+            Model::Herd(herd) => Work::Herd(herd, herd::Scratch::default()),
+            Model::Occ(occ) => Work::Occ(occ, occ::Scratch::default()),
+        };
+        Self { work, recorder: Recorder::new(scenario.frame(), scenario.clients()), efficiency: None }
+    }
+
+    /// Runs one replication.
+    pub(crate) fn run(&mut self, policy: &Policy, luck: Luck, pulse: &mut Pulse<'_>) {
+        let recorder = &mut self.recorder;
+        match &mut self.work {
+            Work::Herd(herd, scratch) => herd.run(policy, luck, scratch, recorder, pulse),
+            Work::Occ(occ, scratch) => occ.run(policy, luck, scratch, recorder, pulse),
+        }
+    }
+
+    /// Its figures; the counts go into the pool.
+    pub(crate) fn finish(&mut self, events: u64, pool: &mut Pool) -> Values {
+        self.recorder.finish(events, self.efficiency.take(), pool)
+    }
+}
+
+/// What a model asks now and then: whether to go on, and that somebody hears how far it is.
+pub(crate) struct Pulse<'a> {
+    /// Set from outside when what there is is enough.
+    pub(crate) cancelled: &'a AtomicBool,
+    /// Told the number of events since it was last told, and the time.
+    pub(crate) report: &'a (dyn Fn(u64, u64) + Sync),
+    /// Events handled in this replication.
+    pub(crate) events: u64,
+    /// No more events than this.
+    pub(crate) limit: u64,
+    /// Events left until the next look.
+    left: u32,
+    /// The time of the last look: a model whose time stands still has lost its way.
+    last_now: u64,
+    standing: u32,
+    /// Why the replication was broken off, if it was.
+    pub(crate) broken: Option<Broken>,
+}
+
+/// Why a replication was broken off before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// It was cancelled.
+    Cancelled,
+    /// It reached the limit on events.
+    TooManyEvents,
+    /// Millions of events passed in one instant: a call without any delay is retried without any wait.
+    TimeStandsStill,
+}
+
+const LOOK_EVERY: u32 = 1 << 16;
+/// Looks at the same instant until time is said to stand still: 16 million events.
+const STANDING: u32 = 1 << 8;
+
+impl<'a> Pulse<'a> {
+    pub(crate) fn new(cancelled: &'a AtomicBool, report: &'a (dyn Fn(u64, u64) + Sync), limit: u64) -> Self {
+        Self { cancelled, report, events: 0, limit, left: LOOK_EVERY, last_now: 0, standing: 0, broken: None }
+    }
+
+    /// Counts an event; false: break off.
+    #[inline]
+    pub(crate) fn beat(&mut self, now: u64) -> bool {
+        self.events += 1;
+        self.left -= 1;
+        self.left > 0 || self.look(now)
+    }
+
+    /// Events since the last look.
+    pub(crate) fn rest(&self) -> u64 {
+        u64::from(LOOK_EVERY - self.left)
+    }
+
+    #[cold]
+    fn look(&mut self, now: u64) -> bool {
+        self.left = LOOK_EVERY;
+        (self.report)(u64::from(LOOK_EVERY), now);
+        self.standing = if now == self.last_now { self.standing + 1 } else { 0 };
+        self.last_now = now;
+        self.broken = if self.cancelled.load(Ordering::Relaxed) {
+            Some(Broken::Cancelled)
+        } else if self.events >= self.limit {
+            Some(Broken::TooManyEvents)
+        } else if self.standing >= STANDING {
+            Some(Broken::TimeStandsStill)
+        } else {
+            None
+        };
+        self.broken.is_none()
+    }
+}
+
+/// Events handled so far by all threads.
+#[derive(Debug, Default)]
+pub(crate) struct Handled(AtomicU64);
+
+impl Handled {
+    pub(crate) fn add(&self, events: u64) -> u64 {
+        self.0.fetch_add(events, Ordering::Relaxed) + events
+    }
+}

@@ -1,0 +1,144 @@
+//! Optimistic concurrency: clients that contend for one row.
+
+use std::time::Duration;
+
+use relent_core::{Alone, Call, Class, Decision, Moment, Outcome, Policy, Reason, Timestamp};
+
+use crate::luck::{Luck, Purpose, Ziggurat};
+use crate::model::Pulse;
+use crate::model::herd::nanos;
+use crate::queue::Queue;
+use crate::record::{Frame, Recorder};
+
+/// The model of the AWS Architecture Blog's "Exponential Backoff And Jitter" (2015; aws-samples/
+/// aws-arch-backoff-simulator): a row with a version, a server that answers at once, and clients that each want one
+/// write. A client reads the version, writes against it, and where another came first it backs off and reads anew.
+///
+/// Every message takes |N(delay, deviation)|. An attempt is two events, its read and its write; answers are folded
+/// into what follows them. Reads are not counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Occ {
+    /// How many clients there are.
+    pub clients: u32,
+    /// The mean time that a message takes.
+    pub delay: Duration,
+    /// Its standard deviation.
+    pub deviation: Duration,
+    /// After this time the simulation ends.
+    pub horizon: Duration,
+}
+
+impl Default for Occ {
+    /// A hundred clients; 10 ± 2 ms, as in the original.
+    fn default() -> Self {
+        Self {
+            clients: 100,
+            delay: Duration::from_millis(10),
+            deviation: Duration::from_millis(2),
+            horizon: Duration::from_secs(3600),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Client {
+    call: Call,
+    /// The version that its read saw.
+    seen: u32,
+    /// From the read's arrival to the write's, and from the write's to its answer, in nanoseconds.
+    to_write: u32,
+    to_answer: u32,
+}
+
+/// What is kept between replications: memory.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    queue: Queue<u32>,
+    clients: Vec<Client>,
+}
+
+impl Occ {
+    pub(crate) fn frame(&self, bin: Duration, cost: (f64, f64)) -> Frame {
+        let horizon = nanos(self.horizon);
+        Frame { bin: nanos(bin), horizon, incident: None, one_call_each: true, cost, warm_up: 0 }
+    }
+
+    pub(crate) fn run(
+        &self,
+        policy: &Policy,
+        luck: Luck,
+        scratch: &mut Scratch,
+        recorder: &mut Recorder,
+        pulse: &mut Pulse<'_>,
+    ) {
+        let Scratch { queue, clients } = scratch;
+        queue.clear();
+        clients.clear();
+        let network = Network {
+            luck,
+            ziggurat: Ziggurat::get(),
+            delay: nanos(self.delay) as f64,
+            deviation: nanos(self.deviation) as f64,
+        };
+        for id in 0..self.clients {
+            let (to_read, to_write, to_answer) = network.attempt(id, 1);
+            let call = Call::new(Some(Timestamp::ZERO));
+            clients.push(Client { call, seen: 0, to_write, to_answer });
+            queue.push(u64::from(to_read), id << 1);
+            recorder.begin(0);
+        }
+        let (mut version, horizon) = (0u32, nanos(self.horizon));
+        while let Some((now, event)) = queue.pop() {
+            if now > horizon || !pulse.beat(now) {
+                break;
+            }
+            let id = event >> 1;
+            let Some(client) = clients.get_mut(id as usize) else { continue };
+            if event & 1 == 0 {
+                client.seen = version;
+                queue.push(now + u64::from(client.to_write), event | 1);
+                continue;
+            }
+            recorder.attempt(now, client.call.attempts() == 0);
+            let answered = now + u64::from(client.to_answer);
+            if client.seen == version {
+                version += 1;
+                client.call.succeed(&mut Alone, Some(Timestamp::from_nanos(answered)));
+                recorder.end(answered, 0, id as usize, Reason::Succeeded);
+                continue;
+            }
+            let attempts = client.call.attempts() + 1;
+            let entropy = luck.decision(u64::from(id), attempts);
+            let moment = Moment::at(Timestamp::from_nanos(answered), entropy);
+            match client.call.decide(policy, &mut Alone, Outcome::of(Class::Transient), moment) {
+                Decision::Retry { after, .. } => {
+                    recorder.wait(u64::from(id), attempts, nanos(after));
+                    let (to_read, to_write, to_answer) = network.attempt(id, attempts + 1);
+                    (client.to_write, client.to_answer) = (to_write, to_answer);
+                    queue.push(
+                        answered.saturating_add(nanos(after)).saturating_add(u64::from(to_read)),
+                        id << 1,
+                    );
+                }
+                Decision::Stop { reason, .. } => recorder.end(answered, 0, id as usize, reason),
+            }
+        }
+    }
+}
+
+struct Network {
+    luck: Luck,
+    ziggurat: &'static Ziggurat,
+    delay: f64,
+    deviation: f64,
+}
+
+impl Network {
+    /// The times of an attempt's messages: the read; its answer and the write; the write's answer. At most 4.3 s each.
+    #[inline]
+    fn attempt(&self, client: u32, attempt: u32) -> (u32, u32, u32) {
+        let mut dice = self.luck.dice(Purpose::Network, u64::from(client), attempt);
+        let mut message = || libm::fabs(self.delay + self.deviation * self.ziggurat.normal(&mut dice));
+        (message() as u32, (message() + message()) as u32, message() as u32)
+    }
+}
