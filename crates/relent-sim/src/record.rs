@@ -64,7 +64,7 @@ pub(crate) struct Frame {
 }
 
 /// No more bins than this: at most 10 MB of series per policy.
-pub(crate) const MAX_BINS: u64 = 200_000;
+pub(crate) const MAX_BINS: u32 = 200_000;
 
 /// The counts of one replication.
 #[derive(Debug)]
@@ -245,7 +245,6 @@ impl Recorder {
         }
     }
 
-    #[expect(dead_code, reason = "the models with servers that work come next")]
     /// A server has worked; `useful` if somebody took the result.
     pub(crate) fn work(&mut self, nanos: u64, useful: bool) {
         self.tally.work += nanos as f64;
@@ -387,7 +386,7 @@ impl Recorder {
     }
 
     fn bin_of(&self, now: u64) -> usize {
-        (now / self.frame.bin).min(MAX_BINS) as usize
+        (now / self.frame.bin).min(u64::from(MAX_BINS)) as usize
     }
 }
 

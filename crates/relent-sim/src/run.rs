@@ -150,11 +150,10 @@ impl<'a> Simulation<'a> {
         self
     }
 
-    /// Adds the scenario's own line-up: the built-in strategies with the numbers that suit it.
+    /// Adds the scenario's own line-up.
     #[must_use]
     pub fn line_up(mut self) -> Self {
-        let line_up = self.scenario.line_up();
-        self.contenders.extend(line_up);
+        self.contenders.extend(self.scenario.line_up.iter().cloned());
         self
     }
 
@@ -305,7 +304,8 @@ impl Jobs<'_, '_> {
             let (contender, replication) = (job % contenders, job / contenders);
             let Some((_, policy)) = simulation.contenders.get(contender) else { continue };
             let luck = Luck::new(simulation.seed, replication as u32);
-            let mut pulse = Pulse::new(cancelled, &report, simulation.max_events);
+            let mut pulse =
+                Pulse::new(cancelled, &report, simulation.max_events, simulation.scenario.clients() as u64);
             runner.run(policy, luck, &mut pulse);
             let pools = if pulse.broken.is_some() { &mut finished.partial } else { &mut finished.pools };
             let Some(slot) = pools.get_mut(contender) else { continue };

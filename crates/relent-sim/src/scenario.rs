@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relent_core::Policy;
 
-use crate::model::{Herd, Model, Occ};
+use crate::model::{Fleet, Herd, Model, Occ};
 use crate::record::{Frame, MAX_BINS};
 use crate::strategy::{PREFIX, Strategies};
 
@@ -25,12 +25,14 @@ pub struct Scenario {
     pub replications: u32,
     /// The seed.
     pub seed: u64,
+    /// When the incident begins and ends that goodput is told apart by; `None`: from the first trouble to the last.
+    pub incident: Option<(Duration, Duration)>,
     /// What an attempt costs, and a second of a server's work.
     pub cost: Cost,
     /// The numbers of the built-in strategies here.
     pub strategies: Strategies,
-    /// Which of them meet when nobody says.
-    pub line_up: Vec<String>,
+    /// Who meets when nobody says otherwise.
+    pub line_up: Vec<(String, Policy)>,
 }
 
 /// Prices, in a unit of one's own.
@@ -92,15 +94,19 @@ impl Scenario {
             bin: Duration::from_millis(100),
             replications: 1,
             seed: 1,
+            incident: None,
             cost: Cost::default(),
             strategies: Strategies::default(),
-            line_up: ["none", "exponential", "equal", "full", "decorrelated"].map(String::from).to_vec(),
+            line_up: line_up(
+                &Strategies::default(),
+                &["none", "exponential", "equal", "full", "decorrelated"],
+            ),
         }
     }
 
     /// A herd.
     pub fn herd(herd: Herd) -> Self {
-        let line_up = ["exponential", "equal", "full", "decorrelated"].map(String::from).to_vec();
+        let line_up = line_up(&Strategies::default(), &["exponential", "equal", "full", "decorrelated"]);
         let description =
             "All clients call at once; the server takes so many at a time and refuses the rest.";
         Self { line_up, ..Self::new("herd", description, Model::Herd(herd)) }
@@ -109,22 +115,44 @@ impl Scenario {
     /// Contention for one row, as in AWS's simulator: waits from 10 ms up to 2 s.
     pub fn occ(occ: Occ) -> Self {
         let (initial, cap) = (Duration::from_millis(10), Duration::from_secs(2));
+        let strategies = Strategies { initial, cap, ..Strategies::default() };
         let description =
             "Clients contend for one row with optimistic locking (AWS Architecture Blog, 2015).";
         Self {
             replications: 100,
-            strategies: Strategies { initial, cap, ..Strategies::default() },
+            strategies,
+            line_up: line_up(&strategies, &["none", "exponential", "equal", "full", "decorrelated"]),
             ..Self::new("occ", description, Model::Occ(occ))
         }
     }
 
-    /// The built-in strategies that meet here when nobody says otherwise.
-    pub fn line_up(&self) -> Vec<(String, Policy)> {
-        let policy = |name: &String| {
-            let policy = self.strategies.policy(name)?.ok()?;
-            Some((format!("{PREFIX}{name}"), policy))
-        };
-        self.line_up.iter().filter_map(policy).collect()
+    /// A fleet, in bins of a second.
+    pub fn fleet(name: &str, description: &str, fleet: Fleet) -> Self {
+        Self { bin: Duration::from_secs(1), ..Self::new(name, description, Model::Fleet(fleet)) }
+    }
+
+    /// Ends the simulation at another time.
+    pub fn set_horizon(&mut self, horizon: Duration) {
+        match &mut self.model {
+            Model::Herd(herd) => herd.horizon = horizon,
+            Model::Occ(occ) => occ.horizon = horizon,
+            Model::Fleet(fleet) => fleet.horizon = horizon,
+        }
+    }
+
+    /// Whether something goes wrong in it at a set time.
+    pub fn has_incident(&self) -> bool {
+        self.frame().incident.is_some()
+    }
+
+    pub(crate) fn incident_length(&self) -> Option<Duration> {
+        let (start, end) = self.frame().incident?;
+        Some(Duration::from_nanos(end - start))
+    }
+
+    /// Whether it is over some day by itself: each client makes one call.
+    pub(crate) fn ends(&self) -> bool {
+        self.frame().one_call_each
     }
 
     /// Whether it can be run.
@@ -155,10 +183,18 @@ impl Scenario {
                 }
                 (u64::from(occ.clients), occ.horizon)
             }
+            Model::Fleet(fleet) => (fleet.client_count(), fleet.horizon.saturating_add(fleet.grace)),
         };
-        check_clients("clients", clients)?;
         check_horizon(horizon)?;
-        Ok(())
+        let narrowest = horizon / MAX_BINS;
+        if self.bin < narrowest {
+            let why = format!("{MAX_BINS} bins must reach to the horizon: at least {narrowest:?}");
+            return Err(ScenarioError::new("bin", why));
+        }
+        match &self.model {
+            Model::Fleet(fleet) => fleet.check(),
+            Model::Herd(_) | Model::Occ(_) => check_clients("clients", clients),
+        }
     }
 
     pub(crate) fn frame(&self) -> Frame {
@@ -166,6 +202,7 @@ impl Scenario {
         match &self.model {
             Model::Herd(herd) => herd.frame(self.bin, cost),
             Model::Occ(occ) => occ.frame(self.bin, cost),
+            Model::Fleet(fleet) => fleet.frame(self.bin, cost, self.incident),
         }
     }
 
@@ -174,6 +211,7 @@ impl Scenario {
         match &self.model {
             Model::Herd(herd) => herd.clients as usize,
             Model::Occ(occ) => occ.clients as usize,
+            Model::Fleet(fleet) => fleet.client_count() as usize,
         }
     }
 
@@ -185,6 +223,11 @@ impl Scenario {
             Model::Occ(occ) => {
                 let clients = u64::from(occ.clients);
                 (clients * 128 + (1 << 20), clients * clients / 2)
+            }
+            // Per call an arrival, and per attempt five; two attempts each; a thousandth of the calls open at once.
+            Model::Fleet(fleet) => {
+                let calls = fleet.expected_calls() as u64;
+                (fleet.client_count() * 64 + calls / 5 + (1 << 20), calls.saturating_mul(11))
             }
         }
     }
@@ -210,5 +253,8 @@ pub(crate) fn check_horizon(horizon: Duration) -> Result<(), ScenarioError> {
 
 const MAX_HORIZON: Duration = Duration::from_secs(10 * 366 * 86_400);
 
-/// Long series are cut: no bins beyond this many.
-const _: () = assert!(MAX_BINS < u32::MAX as u64);
+/// The built-in strategies of these names, those that can be built.
+fn line_up(strategies: &Strategies, names: &[&str]) -> Vec<(String, Policy)> {
+    let policy = |name: &&str| Some((format!("{PREFIX}{name}"), strategies.policy(name)?.ok()?));
+    names.iter().filter_map(policy).collect()
+}

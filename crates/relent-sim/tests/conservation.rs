@@ -5,8 +5,11 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use relent_core::{Alone, Call, Class, Decision, Jitter, Moment, Outcome, Policy, Timestamp};
-use relent_sim::{Comparison, Herd, Luck, Measure, Occ, Scenario, Simulation, checksum};
+use relent_core::{Alone, Call, Class, Decision, Jitter, Moment, Outcome, Policy, Reason, Timestamp};
+use relent_sim::{
+    Arrivals, Clients, Comparison, Edge, Fleet, Herd, Law, Luck, Measure, Occ, Order, Overload, Profile,
+    RateLimit, Scenario, Service, Simulation, Trouble, TroubleKind, checksum,
+};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -103,5 +106,117 @@ fn the_waits_are_those_that_the_core_decides() {
         }
         assert_eq!(comparison.reports[0].tally.waits, expected, "{jitter:?}");
         assert_eq!(comparison.reports[0].tally.attempts, 500 * 6);
+    }
+}
+
+/// Fleets of one to three services with all that they can have.
+fn any_fleet() -> impl Strategy<Value = Fleet> {
+    let arrivals = prop_oneof![
+        (1u64..100).prop_map(|think| Arrivals::Closed { think: Law::Exponential { mean: ms(think * 10) } }),
+        (1u32..50).prop_map(|rate| Arrivals::Paced { rate: f64::from(rate) / 10.0 }),
+        (1u32..200, any::<bool>()).prop_map(|(rate, random)| {
+            Arrivals::Open { rate: Profile::spike(f64::from(rate), 300.0, ms(2_000), ms(1_000)), random }
+        }),
+        (0u64..3_000).prop_map(|within| Arrivals::Burst { at: ms(10), within: ms(within) }),
+        (0u64..500).prop_map(|within| Arrivals::Cron { every: ms(1_500), within: ms(within) }),
+        proptest::option::of(100u64..5_000).prop_map(|lifetime| Arrivals::Listen {
+            lifetime: lifetime.map(|mean| Law::Exponential { mean: ms(mean) }),
+            notice: Law::Fixed(ms(3)),
+        }),
+    ];
+    let service = (
+        proptest::option::of(1u32..5),
+        any::<bool>(),
+        proptest::option::of(0u32..20),
+        any::<bool>(),
+        0u64..40,
+        0.0f64..0.6,
+        proptest::option::of(1u32..100),
+        proptest::option::of(1u32..50),
+    )
+        .prop_map(|(workers, lifo, queue, drop_expired, time, error_rate, rate, above)| Service {
+            workers,
+            order: if lifo { Order::Lifo } else { Order::Fifo },
+            queue: queue.filter(|_| workers.is_some()),
+            drop_expired: drop_expired && workers.is_some(),
+            time: Law::Uniform { from: ms(time / 2), to: ms(time) },
+            slowdown: ms(time / 10),
+            error_rate,
+            rate_limit: rate.map(|rate| RateLimit {
+                per_second: f64::from(rate),
+                burst: rate,
+                retry_after: (rate % 2 == 0).then_some(ms(200)),
+            }),
+            overload: above.map(|above| Overload { above, out_for: ms(300) }),
+            ..Service::new("")
+        });
+    let trouble = (0usize..3, 0u64..4_000, 1u64..2_000, 0u32..5);
+    let kinds = proptest::collection::vec((arrivals, 1u32..40, proptest::option::of(5u64..500)), 1..4);
+    (kinds, proptest::collection::vec(service, 1..4), proptest::collection::vec(trouble, 0..4)).prop_map(
+        |(kinds, mut services, troubles)| {
+            let count = services.len();
+            let name = |index: usize| format!("s{}", index % count);
+            for (index, service) in services.iter_mut().enumerate() {
+                service.name = name(index);
+                if index + 1 < count {
+                    let delay = Law::Exponential { mean: ms(5) };
+                    service.calls = vec![Edge { delay, timeout: Some(ms(400)), ..Edge::to(name(index + 1)) }];
+                }
+            }
+            let troubles = troubles.into_iter().filter_map(|(index, at, lasts, kind)| {
+                let kind = match kind {
+                    0 => TroubleKind::Refuse,
+                    1 => TroubleKind::Hang,
+                    2 if services[index % count].workers.is_some() => TroubleKind::Capacity(0.3),
+                    2 => return None,
+                    3 => TroubleKind::Errors(0.5),
+                    _ => TroubleKind::Slow(4.0),
+                };
+                Some(Trouble { service: name(index), at: ms(at), lasts: ms(lasts), kind })
+            });
+            Fleet {
+                troubles: troubles.collect(),
+                clients: kinds
+                    .into_iter()
+                    .enumerate()
+                    .map(|(index, (arrivals, count, timeout))| {
+                        let delay = Law::Uniform { from: ms(1), to: ms(20) };
+                        let call = Edge { delay, timeout: timeout.map(ms), ..Edge::to("s0") };
+                        Clients { name: format!("c{index}"), count, arrivals, call }
+                    })
+                    .collect(),
+                services,
+                horizon: ms(5_000),
+                grace: ms(2_000),
+                ..Fleet::default()
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn fleets_conserve_calls(fleet in any_fleet(), policy in any_policy(), seed: u64) {
+        let run = |threads| {
+            let scenario = Scenario::fleet("any", "", fleet.clone());
+            let simulation = Simulation::new(scenario).contender("a", policy.clone());
+            let simulation = simulation.contender("full", Policy::default());
+            simulation.replications(2).seed(seed).threads(threads).max_events(3_000_000).run().unwrap()
+        };
+        let (one, two) = (run(1), run(2));
+        conserved(&one);
+        for (a, b) in one.reports.iter().zip(&two.reports) {
+            prop_assert_eq!(a.tally, b.tally);
+            prop_assert_eq!(&a.series, &b.series);
+            // A call that ended ended with one reason, and only where attempts failed was there another.
+            let tally = &a.tally;
+            prop_assert_eq!(tally.succeeded, tally.ended(Reason::Succeeded));
+            prop_assert!(tally.attempts >= tally.succeeded);
+        }
+        // What the policy allows at most, for each call.
+        let default = &one.reports[1].tally;
+        prop_assert!(default.attempts <= default.calls * 4);
     }
 }

@@ -1,8 +1,12 @@
 //! The models: what the clients call.
 
+pub(crate) mod fleet;
 pub(crate) mod herd;
 pub(crate) mod occ;
 
+pub use fleet::{
+    Arrivals, Clients, Edge, Fleet, Order, Overload, Profile, RateLimit, Service, Trouble, TroubleKind,
+};
 pub use herd::Herd;
 pub use occ::Occ;
 
@@ -23,6 +27,8 @@ pub enum Model {
     Herd(Herd),
     /// Clients that contend for one row.
     Occ(Occ),
+    /// Clients, services and trouble.
+    Fleet(Fleet),
 }
 
 /// A thread's place of work: a model, the memory that it uses again, and what it writes down.
@@ -35,6 +41,7 @@ pub(crate) struct Runner<'a> {
 enum Work<'a> {
     Herd(&'a Herd, herd::Scratch),
     Occ(&'a Occ, occ::Scratch),
+    Fleet(&'a Fleet, fleet::Scratch),
 }
 
 impl<'a> Runner<'a> {
@@ -42,6 +49,7 @@ impl<'a> Runner<'a> {
         let work = match &scenario.model {
             Model::Herd(herd) => Work::Herd(herd, herd::Scratch::default()),
             Model::Occ(occ) => Work::Occ(occ, occ::Scratch::default()),
+            Model::Fleet(fleet) => Work::Fleet(fleet, fleet::Scratch::default()),
         };
         Self { work, recorder: Recorder::new(scenario.frame(), scenario.clients()), efficiency: None }
     }
@@ -52,6 +60,7 @@ impl<'a> Runner<'a> {
         match &mut self.work {
             Work::Herd(herd, scratch) => herd.run(policy, luck, scratch, recorder, pulse),
             Work::Occ(occ, scratch) => occ.run(policy, luck, scratch, recorder, pulse),
+            Work::Fleet(fleet, scratch) => fleet.run(policy, luck, scratch, recorder, pulse),
         }
     }
 
@@ -75,7 +84,9 @@ pub(crate) struct Pulse<'a> {
     left: u32,
     /// The time of the last look: a model whose time stands still has lost its way.
     last_now: u64,
-    standing: u32,
+    standing: u64,
+    /// How many looks at one instant are too many.
+    too_long: u64,
     /// Why the replication was broken off, if it was.
     pub(crate) broken: Option<Broken>,
 }
@@ -92,12 +103,18 @@ pub enum Broken {
 }
 
 const LOOK_EVERY: u32 = 1 << 16;
-/// Looks at the same instant until time is said to stand still: 16 million events.
-const STANDING: u32 = 1 << 8;
 
 impl<'a> Pulse<'a> {
-    pub(crate) fn new(cancelled: &'a AtomicBool, report: &'a (dyn Fn(u64, u64) + Sync), limit: u64) -> Self {
-        Self { cancelled, report, events: 0, limit, left: LOOK_EVERY, last_now: 0, standing: 0, broken: None }
+    pub(crate) fn new(
+        cancelled: &'a AtomicBool,
+        report: &'a (dyn Fn(u64, u64) + Sync),
+        limit: u64,
+        clients: u64,
+    ) -> Self {
+        // All clients may call at one instant, several times; a million events more, and time stands still.
+        let too_long = (1_000_000 + clients.saturating_mul(16)) / u64::from(LOOK_EVERY);
+        let left = LOOK_EVERY;
+        Self { cancelled, report, events: 0, limit, left, last_now: 0, standing: 0, too_long, broken: None }
     }
 
     /// Counts an event; false: break off.
@@ -123,7 +140,7 @@ impl<'a> Pulse<'a> {
             Some(Broken::Cancelled)
         } else if self.events >= self.limit {
             Some(Broken::TooManyEvents)
-        } else if self.standing >= STANDING {
+        } else if self.standing > self.too_long {
             Some(Broken::TimeStandsStill)
         } else {
             None

@@ -1,0 +1,721 @@
+//! The fleet in motion.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use relent_core::{
+    Alone, Call, Class, Decision, Hint, Moment, Outcome, Policy, Reason, Start, Timestamp, entropy,
+};
+
+use crate::luck::{Law, Luck, Purpose, exponential, unit};
+use crate::model::Pulse;
+use crate::model::fleet::{Arrivals, Fleet, Order, Service, Trouble, TroubleKind};
+use crate::model::herd::nanos;
+use crate::queue::Queue;
+use crate::record::Recorder;
+
+/// What is kept between replications: memory.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    queue: Queue<Event>,
+    calls: Slab<CallState>,
+    attempts: Slab<Attempt>,
+    clients: Vec<Client>,
+}
+
+/// What happens. Numbers are places in the slabs and lists.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// The next call of an open kind of clients.
+    Arrive { kind: u32 },
+    /// A client calls, unless its state has changed since.
+    Client { client: u32, epoch: u32 },
+    /// A wait is over.
+    Begin { call: u32, epoch: u32 },
+    /// An attempt reaches its service.
+    Reach { attempt: u32 },
+    /// The service's own work on it is done.
+    Done { attempt: u32 },
+    /// The answer reaches the caller.
+    Reply { attempt: u32 },
+    /// The caller stops waiting for an attempt.
+    Timeout { call: u32, epoch: u32 },
+    /// Trouble begins or ends.
+    Trouble { index: u32, begins: bool },
+}
+
+/// A call in progress.
+#[derive(Clone, Copy)]
+struct CallState {
+    call: Call,
+    /// What its luck is drawn by.
+    id: u64,
+    began: u64,
+    link: u32,
+    caller: Caller,
+    /// Counts attempts, waits and ends in this place of the slab: what belongs to an older one is out of date.
+    epoch: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Caller {
+    Client(u32),
+    /// An attempt in service, which holds its worker meanwhile.
+    Attempt(u32),
+}
+
+/// An attempt on its way, in a queue or in service.
+#[derive(Clone, Copy)]
+struct Attempt {
+    call: u32,
+    epoch: u32,
+    id: u64,
+    number: u32,
+    service: u32,
+    /// How long the answer will travel.
+    back: u64,
+    /// How long the service's own work takes.
+    work: u64,
+    /// Which of the service's calls comes next.
+    step: u32,
+    outcome: Outcome,
+}
+
+/// A client.
+#[derive(Clone, Copy, Default)]
+struct Client {
+    kind: u32,
+    calls: u32,
+    epoch: u32,
+    connected: bool,
+    /// When a paced client wants to make its next call.
+    next: u64,
+}
+
+/// An edge with what it needs looked up.
+struct Link<'a> {
+    to: u32,
+    delay: Law,
+    timeout: Option<u64>,
+    policy: &'a Policy,
+    /// Whether its attempts are the ones that are counted.
+    watched: bool,
+}
+
+/// A service in motion.
+struct Running<'a> {
+    service: &'a Service,
+    /// The links of its calls: from, and how many.
+    links: (u32, u32),
+    in_service: u32,
+    waiting: VecDeque<u32>,
+    tokens: f64,
+    refilled: u64,
+    out_until: u64,
+    refuses: u32,
+    hangs: u32,
+    capacity: f64,
+    errors: f64,
+    slow: f64,
+}
+
+impl Running<'_> {
+    fn workers(&self) -> Option<u32> {
+        let workers = self.service.workers?;
+        Some((f64::from(workers) * self.capacity) as u32)
+    }
+
+    fn has_free_worker(&self) -> bool {
+        self.workers().is_none_or(|workers| self.in_service < workers)
+    }
+
+    /// Why it does not let an attempt in, if so.
+    fn refuses(&mut self, now: u64) -> Option<Outcome> {
+        let refused = Outcome::of(Class::Transient);
+        if self.refuses > 0 || now < self.out_until {
+            return Some(refused);
+        }
+        if let Some(overload) = self.service.overload
+            && self.in_service as usize + self.waiting.len() >= overload.above as usize
+        {
+            self.out_until = now.saturating_add(nanos(overload.out_for));
+            return Some(refused);
+        }
+        let limit = self.service.rate_limit?;
+        let passed = (now - self.refilled) as f64 / 1e9;
+        self.tokens = (self.tokens + passed * limit.per_second).min(f64::from(limit.burst));
+        self.refilled = now;
+        if self.tokens >= 1.0 {
+            self.tokens -= 1.0;
+            return None;
+        }
+        let throttled = Outcome::of(Class::Throttled);
+        Some(limit.retry_after.map_or(throttled, |after| throttled.hint(Hint::After(after))))
+    }
+
+    fn is_full(&self) -> bool {
+        self.service.queue.is_some_and(|most| self.waiting.len() >= most as usize)
+    }
+}
+
+struct World<'a> {
+    fleet: &'a Fleet,
+    luck: Luck,
+    links: Vec<Link<'a>>,
+    services: Vec<Running<'a>>,
+    troubles: Vec<(u32, &'a Trouble)>,
+    /// Where each kind's clients begin.
+    firsts: Vec<u32>,
+    /// Calls that an open kind has begun.
+    arrived: Vec<u64>,
+    scratch: &'a mut Scratch,
+    recorder: &'a mut Recorder,
+    ends: u64,
+}
+
+impl Fleet {
+    pub(crate) fn run(
+        &self,
+        policy: &Policy,
+        luck: Luck,
+        scratch: &mut Scratch,
+        recorder: &mut Recorder,
+        pulse: &mut Pulse<'_>,
+    ) {
+        scratch.queue.clear();
+        scratch.calls.clear();
+        scratch.attempts.clear();
+        scratch.clients.clear();
+        let mut world = World::new(self, policy, luck, scratch, recorder);
+        world.populate();
+        let last = nanos(self.horizon.saturating_add(self.grace));
+        while let Some((now, event)) = world.scratch.queue.pop() {
+            if now > last || !pulse.beat(now) {
+                break;
+            }
+            world.handle(now, event);
+        }
+    }
+}
+
+impl<'a> World<'a> {
+    fn new(
+        fleet: &'a Fleet,
+        policy: &'a Policy,
+        luck: Luck,
+        scratch: &'a mut Scratch,
+        recorder: &'a mut Recorder,
+    ) -> Self {
+        let places: BTreeMap<&str, u32> = fleet
+            .services
+            .iter()
+            .zip(0u32..)
+            .map(|(service, place)| (service.name.as_str(), place))
+            .collect();
+        let place = |name: &String| places.get(name.as_str()).copied().unwrap_or(u32::MAX);
+        let of_clients = fleet.clients.iter().map(|clients| (&clients.call, fleet.watch.is_none()));
+        let of_services = fleet.services.iter().flat_map(|service| &service.calls).map(|edge| (edge, false));
+        let links = of_clients
+            .chain(of_services)
+            .map(|(edge, counted)| Link {
+                to: place(&edge.to),
+                delay: edge.delay,
+                timeout: edge.timeout.map(nanos),
+                policy: edge.policy.as_ref().unwrap_or(policy),
+                watched: counted || fleet.watch.as_ref() == Some(&edge.to),
+            })
+            .collect();
+        let mut next_link = fleet.clients.len() as u32;
+        let services = fleet
+            .services
+            .iter()
+            .map(|service| {
+                let links = (next_link, service.calls.len() as u32);
+                next_link += links.1;
+                Running {
+                    service,
+                    links,
+                    in_service: 0,
+                    waiting: VecDeque::new(),
+                    tokens: service.rate_limit.map_or(0.0, |limit| f64::from(limit.burst)),
+                    refilled: 0,
+                    out_until: 0,
+                    refuses: 0,
+                    hangs: 0,
+                    capacity: 1.0,
+                    errors: 0.0,
+                    slow: 1.0,
+                }
+            })
+            .collect();
+        let troubles = fleet.troubles.iter().map(|trouble| (place(&trouble.service), trouble)).collect();
+        let arrived = vec![0; fleet.clients.len()];
+        let ends = nanos(fleet.horizon);
+        Self { fleet, luck, links, services, troubles, firsts: Vec::new(), arrived, scratch, recorder, ends }
+    }
+
+    /// Trouble first: what begins at the same instant meets it.
+    fn populate(&mut self) {
+        for (index, (_, trouble)) in self.troubles.iter().enumerate() {
+            let (index, begins) = (index as u32, nanos(trouble.at));
+            let ends = nanos(trouble.at.saturating_add(trouble.lasts));
+            self.scratch.queue.push(begins, Event::Trouble { index, begins: true });
+            self.scratch.queue.push(ends, Event::Trouble { index, begins: false });
+        }
+        for (kind, clients) in self.fleet.clients.iter().enumerate() {
+            let kind = kind as u32;
+            let first = self.scratch.clients.len() as u32;
+            self.firsts.push(first);
+            self.scratch.clients.extend((0..clients.count).map(|_| Client { kind, ..Client::default() }));
+            if let Arrivals::Open { .. } = clients.arrivals {
+                self.schedule_open(0, kind);
+                continue;
+            }
+            for client in first..first + clients.count {
+                let mut dice = self.luck.dice(Purpose::Arrival, u64::from(client), 0);
+                let at = match &clients.arrivals {
+                    Arrivals::Listen { lifetime, .. } => {
+                        if let Some(state) = self.scratch.clients.get_mut(client as usize) {
+                            state.connected = true;
+                        }
+                        let Some(lifetime) = lifetime else { continue };
+                        lifetime.draw(&mut dice)
+                    }
+                    Arrivals::Closed { think } => think.draw(&mut dice),
+                    Arrivals::Paced { rate } => (exponential(&mut dice) / rate * 1e9) as u64,
+                    Arrivals::Burst { at, within } => {
+                        nanos(*at).saturating_add((unit(&mut dice) * nanos(*within) as f64) as u64)
+                    }
+                    Arrivals::Cron { within, .. } => (unit(&mut dice) * nanos(*within) as f64) as u64,
+                    Arrivals::Open { .. } => 0,
+                };
+                self.schedule_client(at, client);
+            }
+        }
+    }
+
+    fn handle(&mut self, now: u64, event: Event) {
+        match event {
+            Event::Arrive { kind } => self.arrive(now, kind),
+            Event::Client { client, epoch } => self.client_calls(now, client, epoch),
+            Event::Begin { call, epoch } => self.wait_is_over(now, call, epoch),
+            Event::Reach { attempt } => self.reach(now, attempt),
+            Event::Done { attempt } => self.own_work_done(now, attempt),
+            Event::Reply { attempt } => self.reply(now, attempt),
+            Event::Timeout { call, epoch } => {
+                if self.is_current(call, epoch) {
+                    self.decide(now, call, Outcome::of(Class::Timeout));
+                }
+            }
+            Event::Trouble { index, begins } => self.trouble(now, index, begins),
+        }
+    }
+
+    // Clients.
+
+    /// The next call of an open kind; the times are those of the profile, whatever happens to the calls.
+    fn schedule_open(&mut self, now: u64, kind: u32) {
+        let Some(clients) = self.fleet.clients.get(kind as usize) else { return };
+        let Arrivals::Open { rate, random } = &clients.arrivals else { return };
+        let Some(arrived) = self.arrived.get_mut(kind as usize) else { return };
+        *arrived += 1;
+        let mut dice = self.luck.dice(Purpose::Arrival, *arrived ^ (u64::from(kind) << 48), 1);
+        let step = if *random { exponential(&mut dice) } else { 1.0 };
+        if let Some(at) = rate.after(now as f64 / 1e9, step) {
+            let at = ((at * 1e9) as u64).max(now);
+            if at <= self.ends {
+                self.scratch.queue.push(at, Event::Arrive { kind });
+            }
+        }
+    }
+
+    fn arrive(&mut self, now: u64, kind: u32) {
+        let (Some(clients), Some(number)) =
+            (self.fleet.clients.get(kind as usize), self.arrived.get(kind as usize).copied())
+        else {
+            return;
+        };
+        let key = number ^ (u64::from(kind) << 48);
+        let drawn = self.luck.dice(Purpose::Arrival, key, 2).roll();
+        let among = ((u128::from(drawn) * u128::from(clients.count)) >> 64) as u32;
+        let client = self.firsts.get(kind as usize).map_or(0, |first| first + among);
+        self.schedule_open(now, kind);
+        self.begin_call(now, kind, Caller::Client(client), entropy(1, key, kind));
+    }
+
+    /// Schedules a client's next call, if its time is not over by then.
+    fn schedule_client(&mut self, at: u64, client: u32) {
+        let Some(state) = self.scratch.clients.get_mut(client as usize) else { return };
+        state.epoch += 1;
+        if at <= self.ends {
+            self.scratch.queue.push(at, Event::Client { client, epoch: state.epoch });
+        }
+    }
+
+    fn client_calls(&mut self, now: u64, client: u32, epoch: u32) {
+        let Some(state) = self.scratch.clients.get_mut(client as usize) else { return };
+        if state.epoch != epoch {
+            return;
+        }
+        let (kind, number) = (state.kind, state.calls);
+        state.calls += 1;
+        state.connected = false;
+        match self.fleet.clients.get(kind as usize).map(|clients| &clients.arrivals) {
+            Some(Arrivals::Paced { rate }) => {
+                let mut dice = self.luck.dice(Purpose::Arrival, u64::from(client), number + 1);
+                state.next = now.saturating_add((exponential(&mut dice) / rate * 1e9) as u64);
+            }
+            Some(Arrivals::Cron { every, within }) => {
+                let mut dice = self.luck.dice(Purpose::Arrival, u64::from(client), number + 1);
+                let tick = u64::from(number + 1).saturating_mul(nanos(*every));
+                let at = tick.saturating_add((unit(&mut dice) * nanos(*within) as f64) as u64);
+                self.schedule_client(at.max(now), client);
+            }
+            _ => {}
+        }
+        self.begin_call(now, kind, Caller::Client(client), entropy(2, u64::from(client), number));
+    }
+
+    /// A client's call has ended: what it does next.
+    fn client_goes_on(&mut self, now: u64, client: u32, reason: Reason) {
+        let Some(state) = self.scratch.clients.get_mut(client as usize) else { return };
+        let mut dice = self.luck.dice(Purpose::Arrival, u64::from(client), state.calls | 1 << 31);
+        match self.fleet.clients.get(state.kind as usize).map(|clients| &clients.arrivals) {
+            Some(Arrivals::Closed { think }) => {
+                let at = now.saturating_add(think.draw(&mut dice));
+                self.schedule_client(at, client);
+            }
+            Some(Arrivals::Paced { .. }) => {
+                let at = state.next.max(now);
+                self.schedule_client(at, client);
+            }
+            Some(Arrivals::Listen { lifetime, .. }) => {
+                state.connected = reason == Reason::Succeeded;
+                if let (true, Some(lifetime)) = (state.connected, lifetime) {
+                    let at = now.saturating_add(lifetime.draw(&mut dice));
+                    self.schedule_client(at, client);
+                }
+            }
+            Some(Arrivals::Open { .. } | Arrivals::Burst { .. } | Arrivals::Cron { .. }) | None => {}
+        }
+    }
+
+    // Calls.
+
+    fn begin_call(&mut self, now: u64, link: u32, caller: Caller, id: u64) {
+        let Some(policy) = self.links.get(link as usize).map(|link| link.policy) else { return };
+        if let Caller::Client(_) = caller {
+            self.recorder.begin(now);
+        }
+        let call = Call::new(Some(Timestamp::from_nanos(now)));
+        let start = call.start(policy, &mut Alone, self.moment(now, id, 0));
+        let place = self.scratch.calls.insert(|old| CallState {
+            epoch: old.map_or(0, |old| old.epoch),
+            call,
+            id,
+            began: now,
+            link,
+            caller,
+        });
+        self.start(now, place, start);
+    }
+
+    fn wait_is_over(&mut self, now: u64, place: u32, epoch: u32) {
+        if !self.is_current(place, epoch) {
+            return;
+        }
+        let Some(state) = self.scratch.calls.get(place) else { return };
+        let Some(policy) = self.links.get(state.link as usize).map(|link| link.policy) else { return };
+        let start = state.call.admit(policy, &mut Alone, self.moment(now, state.id, state.call.attempts()));
+        self.start(now, place, start);
+    }
+
+    fn start(&mut self, now: u64, place: u32, start: Start) {
+        match start {
+            Start::Go => self.attempt(now, place),
+            Start::Wait { after, .. } => {
+                let epoch = self.next_epoch(place);
+                self.scratch
+                    .queue
+                    .push(now.saturating_add(nanos(after)), Event::Begin { call: place, epoch });
+            }
+            Start::Stop { reason } => self.end_call(now, place, reason),
+        }
+    }
+
+    fn attempt(&mut self, now: u64, place: u32) {
+        let epoch = self.next_epoch(place);
+        let Some(state) = self.scratch.calls.get(place) else { return };
+        let Some(link) = self.links.get(state.link as usize) else { return };
+        let number = state.call.attempts() + 1;
+        if link.watched {
+            self.recorder.attempt(now, number == 1);
+        }
+        let limit = state.call.attempt_limit(link.policy, Timestamp::from_nanos(now)).map(nanos);
+        let limit = match (limit, link.timeout) {
+            (Some(limit), Some(timeout)) => Some(limit.min(timeout)),
+            (limit, timeout) => limit.or(timeout),
+        };
+        let mut dice = self.luck.dice(Purpose::Network, state.id, number);
+        let there = link.delay.draw(&mut dice);
+        let attempt = Attempt {
+            call: place,
+            epoch,
+            id: state.id,
+            number,
+            service: link.to,
+            back: link.delay.draw(&mut dice),
+            work: 0,
+            step: 0,
+            outcome: Outcome::of(Class::Success),
+        };
+        let attempt = self.scratch.attempts.insert(|_| attempt);
+        self.scratch.queue.push(now.saturating_add(there), Event::Reach { attempt });
+        // It comes before an answer of the same instant: the caller waits less than the limit.
+        if let Some(limit) = limit {
+            self.scratch.queue.push(now.saturating_add(limit), Event::Timeout { call: place, epoch });
+        }
+    }
+
+    fn decide(&mut self, now: u64, place: u32, outcome: Outcome) {
+        let (luck, recorder) = (self.luck, &mut self.recorder);
+        let Some(state) = self.scratch.calls.get_mut(place) else { return };
+        let Some(policy) = self.links.get(state.link as usize).map(|link| link.policy) else { return };
+        let number = state.call.attempts() + 1;
+        let moment = Moment::at(Timestamp::from_nanos(now), luck.decision(state.id, number));
+        match state.call.decide(policy, &mut Alone, outcome, moment) {
+            Decision::Retry { after, .. } => {
+                recorder.wait(state.id, number, nanos(after));
+                let epoch = self.next_epoch(place);
+                self.scratch
+                    .queue
+                    .push(now.saturating_add(nanos(after)), Event::Begin { call: place, epoch });
+            }
+            Decision::Stop { reason, after } => {
+                self.end_call(now.saturating_add(after.map_or(0, nanos)), place, reason);
+            }
+        }
+    }
+
+    fn end_call(&mut self, now: u64, place: u32, reason: Reason) {
+        self.next_epoch(place);
+        let Some(state) = self.scratch.calls.remove(place) else { return };
+        match state.caller {
+            Caller::Client(client) => {
+                self.recorder.end(now, state.began, client as usize, reason);
+                self.client_goes_on(now, client, reason);
+            }
+            Caller::Attempt(attempt) if reason == Reason::Succeeded => self.next_step(now, attempt),
+            Caller::Attempt(attempt) => self.finish(now, attempt, Outcome::of(Class::Transient)),
+        }
+    }
+
+    fn is_current(&self, place: u32, epoch: u32) -> bool {
+        self.scratch.calls.get(place).is_some_and(|state| state.epoch == epoch)
+    }
+
+    fn next_epoch(&mut self, place: u32) -> u32 {
+        self.scratch.calls.get_mut(place).map_or(0, |state| {
+            state.epoch = state.epoch.wrapping_add(1);
+            state.epoch
+        })
+    }
+
+    fn moment(&self, now: u64, id: u64, number: u32) -> Moment {
+        Moment::at(Timestamp::from_nanos(now), self.luck.decision(id, number))
+    }
+
+    // Services.
+
+    fn reach(&mut self, now: u64, place: u32) {
+        let Some(attempt) = self.scratch.attempts.get(place) else { return };
+        let Some(service) = self.services.get_mut(attempt.service as usize) else { return };
+        if service.hangs > 0 {
+            self.scratch.attempts.remove(place);
+        } else if let Some(refused) = service.refuses(now) {
+            self.answer(now, place, refused);
+        } else if service.has_free_worker() {
+            self.work(now, place);
+        } else if service.is_full() {
+            self.answer(now, place, Outcome::of(Class::Transient));
+        } else {
+            service.waiting.push_back(place);
+        }
+    }
+
+    fn work(&mut self, now: u64, place: u32) {
+        let Some(attempt) = self.scratch.attempts.get_mut(place) else { return };
+        let Some(service) = self.services.get_mut(attempt.service as usize) else { return };
+        service.in_service += 1;
+        let mut dice = self.luck.dice(Purpose::Service, attempt.id, attempt.number);
+        // The first number says whether the work fails; see `own_work_done`.
+        dice.roll();
+        let time = service.service.time.draw(&mut dice) as f64 * service.slow;
+        let slowdown = nanos(service.service.slowdown).saturating_mul(u64::from(service.in_service));
+        attempt.work = (time as u64).saturating_add(slowdown);
+        self.scratch.queue.push(now.saturating_add(attempt.work), Event::Done { attempt: place });
+    }
+
+    fn own_work_done(&mut self, now: u64, place: u32) {
+        let Some(attempt) = self.scratch.attempts.get(place) else { return };
+        let Some(service) = self.services.get(attempt.service as usize) else { return };
+        let fails = unit(&mut self.luck.dice(Purpose::Service, attempt.id, attempt.number));
+        let kept = (1.0 - service.service.error_rate) * (1.0 - service.errors);
+        if fails < 1.0 - kept {
+            self.finish(now, place, Outcome::of(Class::Transient));
+        } else {
+            self.next_step(now, place);
+        }
+    }
+
+    /// The service's next call, or its answer.
+    fn next_step(&mut self, now: u64, place: u32) {
+        let Some(attempt) = self.scratch.attempts.get_mut(place) else { return };
+        let Some(service) = self.services.get(attempt.service as usize) else { return };
+        let (first, count) = service.links;
+        if attempt.step >= count {
+            return self.finish(now, place, Outcome::of(Class::Success));
+        }
+        let link = first + attempt.step;
+        attempt.step += 1;
+        let id = entropy(attempt.id, u64::from(attempt.number), link);
+        self.begin_call(now, link, Caller::Attempt(place), id);
+    }
+
+    fn finish(&mut self, now: u64, place: u32, outcome: Outcome) {
+        let Some(attempt) = self.scratch.attempts.get(place) else { return };
+        let index = attempt.service;
+        if let Some(service) = self.services.get_mut(index as usize) {
+            service.in_service -= 1;
+        }
+        self.answer(now, place, outcome);
+        self.put_to_work(now, index);
+    }
+
+    /// Gives free workers what waits.
+    fn put_to_work(&mut self, now: u64, index: u32) {
+        loop {
+            let Some(service) = self.services.get_mut(index as usize) else { return };
+            if !service.has_free_worker() {
+                return;
+            }
+            let next = match service.service.order {
+                Order::Fifo => service.waiting.pop_front(),
+                Order::Lifo => service.waiting.pop_back(),
+            };
+            let Some(next) = next else { return };
+            let expired = service.service.drop_expired
+                && self.scratch.attempts.get(next).is_none_or(|next| !self.is_current(next.call, next.epoch));
+            if expired {
+                self.scratch.attempts.remove(next);
+            } else {
+                self.work(now, next);
+            }
+        }
+    }
+
+    fn answer(&mut self, now: u64, place: u32, outcome: Outcome) {
+        let Some(attempt) = self.scratch.attempts.get_mut(place) else { return };
+        attempt.outcome = outcome;
+        self.scratch.queue.push(now.saturating_add(attempt.back), Event::Reply { attempt: place });
+    }
+
+    fn reply(&mut self, now: u64, place: u32) {
+        let Some(attempt) = self.scratch.attempts.remove(place) else { return };
+        let awaited = self.is_current(attempt.call, attempt.epoch);
+        if attempt.work > 0 {
+            self.recorder.work(attempt.work, awaited && attempt.outcome.class == Class::Success);
+        }
+        if awaited {
+            self.decide(now, attempt.call, attempt.outcome);
+        }
+    }
+
+    // Trouble.
+
+    fn trouble(&mut self, now: u64, index: u32, begins: bool) {
+        let Some((place, trouble)) = self.troubles.get(index as usize).copied() else { return };
+        let Some(service) = self.services.get_mut(place as usize) else { return };
+        let count = |there: u32| if begins { there + 1 } else { there - 1 };
+        match trouble.kind {
+            TroubleKind::Refuse => service.refuses = count(service.refuses),
+            TroubleKind::Hang => service.hangs = count(service.hangs),
+            TroubleKind::Capacity(factor) => service.capacity = if begins { factor } else { 1.0 },
+            TroubleKind::Errors(rate) => service.errors = if begins { rate } else { 0.0 },
+            TroubleKind::Slow(factor) => service.slow = if begins { factor } else { 1.0 },
+        }
+        match trouble.kind {
+            TroubleKind::Capacity(_) if !begins => self.put_to_work(now, place),
+            TroubleKind::Refuse | TroubleKind::Hang if begins => self.disconnect(now, place),
+            _ => {}
+        }
+    }
+
+    /// Listeners of the service lose their connections.
+    fn disconnect(&mut self, now: u64, place: u32) {
+        for client in 0..self.scratch.clients.len() as u32 {
+            let Some(state) = self.scratch.clients.get(client as usize) else { return };
+            let kind = state.kind as usize;
+            let calls_it = self.links.get(kind).is_some_and(|link| link.to == place);
+            let Some(Arrivals::Listen { notice, .. }) =
+                self.fleet.clients.get(kind).map(|kind| &kind.arrivals)
+            else {
+                continue;
+            };
+            if state.connected && calls_it {
+                let mut dice = self.luck.dice(Purpose::Arrival, u64::from(client), state.calls | 1 << 30);
+                self.schedule_client(now.saturating_add(notice.draw(&mut dice)), client);
+            }
+        }
+    }
+}
+
+/// A list whose places are used again.
+struct Slab<T> {
+    places: Vec<(T, bool)>,
+    free: Vec<u32>,
+}
+
+impl<T: Copy> Slab<T> {
+    fn clear(&mut self) {
+        self.places.clear();
+        self.free.clear();
+    }
+
+    /// Puts in what is made of the place's last inhabitant.
+    fn insert(&mut self, make: impl FnOnce(Option<&T>) -> T) -> u32 {
+        let free = self.free.pop().and_then(|place| Some((place, self.places.get_mut(place as usize)?)));
+        match free {
+            Some((place, slot)) => {
+                *slot = (make(Some(&slot.0)), true);
+                place
+            }
+            None => {
+                self.places.push((make(None), true));
+                (self.places.len() - 1) as u32
+            }
+        }
+    }
+
+    fn get(&self, place: u32) -> Option<&T> {
+        self.places.get(place as usize).filter(|(_, taken)| *taken).map(|(it, _)| it)
+    }
+
+    fn get_mut(&mut self, place: u32) -> Option<&mut T> {
+        self.places.get_mut(place as usize).filter(|(_, taken)| *taken).map(|(it, _)| it)
+    }
+
+    fn remove(&mut self, place: u32) -> Option<T> {
+        let (it, taken) = self.places.get_mut(place as usize).filter(|(_, taken)| *taken)?;
+        *taken = false;
+        self.free.push(place);
+        Some(*it)
+    }
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+}
+
+const _: () = assert!(size_of::<(u64, Event)>() <= 24);
