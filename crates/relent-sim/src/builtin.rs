@@ -6,7 +6,7 @@ use relent_core::{HintPolicy, Jitter, Policy, PolicyBuilder};
 
 use crate::luck::Law;
 use crate::model::{
-    Arrivals, Clients, Edge, Fleet, Herd, Occ, Profile, RateLimit, Service, Trouble, TroubleKind,
+    Arrivals, Clients, Edge, Ethernet, Fleet, Herd, Occ, Profile, RateLimit, Service, Trouble, TroubleKind,
 };
 use crate::nearest::unknown;
 use crate::scenario::{Scenario, ScenarioError};
@@ -26,7 +26,7 @@ pub struct BuiltIn {
 }
 
 /// All built-in scenarios.
-pub const BUILT_INS: [BuiltIn; 10] = [
+pub const BUILT_INS: [BuiltIn; 11] = [
     BuiltIn {
         name: "herd",
         about: "All clients call at once; the server takes so many at a time and refuses the rest.",
@@ -108,6 +108,17 @@ pub const BUILT_INS: [BuiltIn; 10] = [
             ("retry-after", "1s", "what a refusal asks for; 0s: nothing"),
         ],
         make: throttle,
+    },
+    BuiltIn {
+        name: "ethernet",
+        about: "Stations that always have a frame to send share one cable (Metcalfe, Boggs, CACM 1976).",
+        options: &[
+            ("stations", "10", "how many"),
+            ("slot", "16us", "the length of a slot"),
+            ("frame", "85.333", "how many slots a frame takes"),
+            ("slots", "1000000", "how many slots are simulated"),
+        ],
+        make: ethernet,
     },
     BuiltIn {
         name: "cron",
@@ -271,6 +282,15 @@ fn herd(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
 fn occ(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
     let (delay, deviation) = (options.duration("delay")?, options.duration("deviation")?);
     Ok(Scenario::occ(Occ { clients: options.positive("clients")?, delay, deviation, ..Occ::default() }))
+}
+
+fn ethernet(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
+    Ok(Scenario::ethernet(Ethernet {
+        stations: options.positive("stations")?,
+        slot: options.duration("slot")?,
+        frame: options.number("frame")?,
+        slots: options.positive("slots")?,
+    }))
 }
 
 const fn ms(ms: u64) -> Duration {

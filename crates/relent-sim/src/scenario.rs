@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relent_core::Policy;
 
-use crate::model::{Fleet, Herd, Model, Occ};
+use crate::model::{Ethernet, Fleet, Herd, Model, Occ};
 use crate::record::{Frame, MAX_BINS};
 use crate::strategy::{PREFIX, Strategies};
 
@@ -126,6 +126,31 @@ impl Scenario {
         }
     }
 
+    /// Stations on a cable: Ethernet's own backoff against others in its slots.
+    pub fn ethernet(ethernet: Ethernet) -> Self {
+        let (slot, attempts) = (ethernet.slot, 16);
+        let strategies = Strategies {
+            initial: slot.saturating_mul(2),
+            cap: slot.saturating_mul(1024),
+            attempts: Some(attempts),
+            attempt_timeout: None,
+        };
+        // IEEE 802.3: a window that doubles up to 1024 slots, the frame dropped at the sixteenth collision.
+        let standard = Policy::csma(slot).uncapped().max_attempts(attempts).build().ok();
+        let mut contenders: Vec<(String, Policy)> =
+            standard.into_iter().map(|policy| ("ethernet".to_owned(), policy)).collect();
+        contenders.extend(line_up(&strategies, &["full", "equal", "decorrelated"]));
+        let description =
+            "Stations that always have a frame to send share one cable (Metcalfe, Boggs, CACM 1976).";
+        Self {
+            bin: ethernet.horizon() / 1000,
+            replications: 5,
+            strategies,
+            line_up: contenders,
+            ..Self::new("ethernet", description, Model::Ethernet(ethernet))
+        }
+    }
+
     /// A fleet, in bins of a second.
     pub fn fleet(name: &str, description: &str, fleet: Fleet) -> Self {
         Self { bin: Duration::from_secs(1), ..Self::new(name, description, Model::Fleet(fleet)) }
@@ -137,6 +162,10 @@ impl Scenario {
             Model::Herd(herd) => herd.horizon = horizon,
             Model::Occ(occ) => occ.horizon = horizon,
             Model::Fleet(fleet) => fleet.horizon = horizon,
+            Model::Ethernet(ethernet) => {
+                let slots = horizon.as_nanos() / ethernet.slot.as_nanos().max(1);
+                ethernet.slots = u64::try_from(slots).unwrap_or(u64::MAX);
+            }
         }
     }
 
@@ -184,6 +213,21 @@ impl Scenario {
                 (u64::from(occ.clients), occ.horizon)
             }
             Model::Fleet(fleet) => (fleet.client_count(), fleet.horizon.saturating_add(fleet.grace)),
+            Model::Ethernet(ethernet) => {
+                if ethernet.stations > 4096 {
+                    return Err(ScenarioError::new("stations", "at most 4096"));
+                }
+                if !(0.5..=1e6).contains(&ethernet.frame) {
+                    return Err(ScenarioError::new("frame", "from half a slot to a million"));
+                }
+                if ethernet.slot < Duration::from_nanos(10) {
+                    return Err(ScenarioError::new("slot", "at least 10ns"));
+                }
+                if !(1..=u64::from(u32::MAX)).contains(&ethernet.slots) {
+                    return Err(ScenarioError::new("slots", "from 1 to 4 000 000 000"));
+                }
+                (u64::from(ethernet.stations), ethernet.horizon())
+            }
         };
         check_horizon(horizon)?;
         let narrowest = horizon / MAX_BINS;
@@ -193,7 +237,7 @@ impl Scenario {
         }
         match &self.model {
             Model::Fleet(fleet) => fleet.check(),
-            Model::Herd(_) | Model::Occ(_) => check_clients("clients", clients),
+            Model::Herd(_) | Model::Occ(_) | Model::Ethernet(_) => check_clients("clients", clients),
         }
     }
 
@@ -203,6 +247,7 @@ impl Scenario {
             Model::Herd(herd) => herd.frame(self.bin, cost),
             Model::Occ(occ) => occ.frame(self.bin, cost),
             Model::Fleet(fleet) => fleet.frame(self.bin, cost, self.incident),
+            Model::Ethernet(ethernet) => ethernet.frame(self.bin, cost),
         }
     }
 
@@ -212,6 +257,7 @@ impl Scenario {
             Model::Herd(herd) => herd.clients as usize,
             Model::Occ(occ) => occ.clients as usize,
             Model::Fleet(fleet) => fleet.client_count() as usize,
+            Model::Ethernet(ethernet) => ethernet.stations as usize,
         }
     }
 
@@ -229,6 +275,7 @@ impl Scenario {
                 let calls = fleet.expected_calls() as u64;
                 (fleet.client_count() * 64 + calls / 5 + (1 << 20), calls.saturating_mul(11))
             }
+            Model::Ethernet(ethernet) => (1 << 20, ethernet.slots),
         }
     }
 }

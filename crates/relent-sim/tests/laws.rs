@@ -7,6 +7,7 @@ use std::time::Duration;
 use relent_core::{Jitter, Policy};
 use relent_sim::{
     Arrivals, Clients, Edge, Fleet, Law, Measure, Profile, Report, Scenario, Service, Simulation, built_in,
+    metcalfe_boggs,
 };
 
 fn s(s: f64) -> Duration {
@@ -235,4 +236,28 @@ fn waits_have_the_quantiles_of_their_formulas() {
         assert!((got / mean - 1.0).abs() < 0.02, "{formula} {retry} mean: {got} {mean}");
     }
     assert_eq!(waits.len(), 7);
+}
+
+#[test]
+fn truncated_backoff_on_a_cable_captures_it_and_drops_frames() {
+    // Slotted simulations of the truncated binary exponential backoff with timers in real time, by an independent
+    // program: two stations with long frames share it unfairly and so beat the "ideal" 0.9884; 256 with frames of one
+    // slot fall to 0.262 (ideal 0.369) and drop 15 % of them.
+    let run = |stations: &str, frame: &str| {
+        let options = [("stations", stations), ("frame", frame), ("slots", "400000"), ("replications", "4")];
+        let scenario = built_in("ethernet", &options).unwrap();
+        let (name, policy) = scenario.line_up[0].clone();
+        assert_eq!(name, "ethernet");
+        Simulation::new(scenario).contender(name, policy).run().unwrap().reports.remove(0)
+    };
+    let two = run("2", "85");
+    let efficiency = two.mean(Measure::Efficiency).unwrap();
+    assert!((efficiency - 0.9947).abs() < 0.0004, "{efficiency}");
+    assert!(efficiency > metcalfe_boggs(2, 85.0));
+    let many = run("256", "1");
+    let efficiency = many.mean(Measure::Efficiency).unwrap();
+    assert!((efficiency - 0.262).abs() < 0.002, "{efficiency}");
+    assert!(efficiency < metcalfe_boggs(256, 1.0));
+    let sent = many.mean(Measure::Success).unwrap();
+    assert!((sent - 0.85).abs() < 0.006, "{sent}");
 }

@@ -1,9 +1,11 @@
 //! The models: what the clients call.
 
+pub(crate) mod ethernet;
 pub(crate) mod fleet;
 pub(crate) mod herd;
 pub(crate) mod occ;
 
+pub use ethernet::{Ethernet, metcalfe_boggs};
 pub use fleet::{
     Arrivals, Clients, Edge, Fleet, Order, Overload, Profile, RateLimit, Service, Trouble, TroubleKind,
 };
@@ -29,6 +31,8 @@ pub enum Model {
     Occ(Occ),
     /// Clients, services and trouble.
     Fleet(Fleet),
+    /// Stations that share a cable.
+    Ethernet(Ethernet),
 }
 
 /// A thread's place of work: a model, the memory that it uses again, and what it writes down.
@@ -42,6 +46,7 @@ enum Work<'a> {
     Herd(&'a Herd, herd::Scratch),
     Occ(&'a Occ, occ::Scratch),
     Fleet(&'a Fleet, fleet::Scratch),
+    Ethernet(&'a Ethernet, ethernet::Scratch),
 }
 
 impl<'a> Runner<'a> {
@@ -50,6 +55,7 @@ impl<'a> Runner<'a> {
             Model::Herd(herd) => Work::Herd(herd, herd::Scratch::default()),
             Model::Occ(occ) => Work::Occ(occ, occ::Scratch::default()),
             Model::Fleet(fleet) => Work::Fleet(fleet, fleet::Scratch::default()),
+            Model::Ethernet(ethernet) => Work::Ethernet(ethernet, ethernet::Scratch::default()),
         };
         Self { work, recorder: Recorder::new(scenario.frame(), scenario.clients()), efficiency: None }
     }
@@ -61,6 +67,9 @@ impl<'a> Runner<'a> {
             Work::Herd(herd, scratch) => herd.run(policy, luck, scratch, recorder, pulse),
             Work::Occ(occ, scratch) => occ.run(policy, luck, scratch, recorder, pulse),
             Work::Fleet(fleet, scratch) => fleet.run(policy, luck, scratch, recorder, pulse),
+            Work::Ethernet(ethernet, scratch) => {
+                self.efficiency = Some(ethernet.run(policy, luck, scratch, recorder, pulse));
+            }
         }
     }
 
