@@ -55,6 +55,11 @@ pub const BUILT_INS: [BuiltIn; 11] = [
             ("clients", "1000", "how many"),
             ("rate", "200", "calls per second, all clients together"),
             ("capacity", "300", "what the service can do per second"),
+            (
+                "queue",
+                "150",
+                "how many may wait for it; a queue longer than the callers wait can make it stay down",
+            ),
             ("at", "30s", "when the outage begins"),
             ("outage", "30s", "how long it lasts"),
             ("attempts", "10", "attempts of the built-in strategies"),
@@ -342,7 +347,10 @@ fn outage(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
     let call = Edge { timeout: Some(s(2)), ..network("service") };
     let fleet = Fleet {
         clients: clients(options.positive("clients")?, poisson(options.rate("rate")?), call),
-        services: vec![Service { queue: Some(600), ..service("service", 3, options.rate("capacity")?) }],
+        services: vec![Service {
+            queue: Some(options.whole("queue")?),
+            ..service("service", 3, options.rate("capacity")?)
+        }],
         troubles: vec![Trouble { service: "service".into(), at, lasts, kind: TroubleKind::Refuse }],
         horizon: at.saturating_add(lasts).saturating_add(s(120)),
         grace: s(120),

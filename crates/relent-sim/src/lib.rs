@@ -35,6 +35,7 @@ mod measure;
 mod model;
 mod nearest;
 mod queue;
+mod read;
 mod record;
 mod run;
 mod scenario;
@@ -53,6 +54,7 @@ pub use model::{
     Service, Trouble, TroubleKind, metcalfe_boggs,
 };
 pub use queue::Queue;
+pub use read::{ReadError, ReadErrors, read_scenario, scenario_names};
 pub use record::{Series, Tally, checksum};
 pub use run::{Comparison, Forecast, Progress, Report, RunError, Simulation};
 pub use scenario::{Cost, MAX_CLIENTS, Scenario, ScenarioError};
