@@ -163,7 +163,9 @@ impl<'a, C, N, T> With<'a, C, N, Async<T>> {
         let Start::Go = course.start() else {
             return Box::pin(drive(course, operation, None)).await;
         };
-        let ended = limited(pin!(operation(course.attempt())), || course.attempt_token()).await;
+        // By value: what the attempt's future borrowed would have to be `Sync` for the call to be `Send`.
+        let token = course.attempt_token();
+        let ended = limited(pin!(operation(course.attempt())), move || token.clone()).await;
         match course.settle_quietly(ended) {
             Ok(value) => Ok(value),
             Err(ended) => Box::pin(drive(course, operation, Some(ended))).await,
