@@ -23,7 +23,8 @@ pub struct Attempt<T = DefaultTimer> {
 }
 
 impl<T> Attempt<T> {
-    /// Its number, from 1.
+    /// Its number, from 1. After a time of health (the backoff's `reset_after`) attempts are counted anew: a failure then
+    /// was number 1.
     pub fn number(&self) -> u32 {
         self.number
     }

@@ -43,7 +43,8 @@ impl<E, K> Error<E, K> {
         self.inner.reason
     }
 
-    /// How many attempts were made; 0 if none was admitted.
+    /// How many attempts were made; 0 if none was admitted. After a time of health (the backoff's `reset_after`) they are
+    /// counted anew.
     pub fn attempts(&self) -> u32 {
         self.inner.attempts
     }
@@ -184,9 +185,9 @@ pub struct Report<T, E, K = Typed> {
     pub result: Result<T, Error<E, K>>,
     /// Why it ended: also beside an `Ok` that was classed retryable and came back because nothing was left.
     pub reason: Reason,
-    /// How many attempts were made.
+    /// How many attempts were made, as [`Error::attempts`] counts them.
     pub attempts: u32,
-    /// Each attempt, in order.
+    /// Each attempt, in order, those before a time of health too.
     pub history: Vec<Tried>,
     /// From the start of the call to its end, where the policy needs a clock anyway.
     pub elapsed: Option<Duration>,

@@ -149,6 +149,8 @@ impl<'a, C, N, T> With<'a, C, N, Async<T>> {
     ///
     /// [`Error`], with the reason, the number of attempts and the last error. A final `Ok` that
     /// [`With::classify`] called a failure is returned as it is.
+    ///
+    /// The call begins when the future is first polled. It is `Send` where operation, error, hook and timer are.
     #[inline]
     pub async fn retry<R, E, Via, O, F>(self, mut operation: O) -> Result<R, Error<E, C::Kind>>
     where

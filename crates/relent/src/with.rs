@@ -47,7 +47,9 @@ impl std::fmt::Debug for Options<'_> {
 
 impl<'a, C, N, T> With<'a, C, N, T> {
     /// Says which errors are worth another try: the closure returns true for those that are, or a
-    /// [`Class`](crate::Class), or a whole [`Outcome`]. Every `Ok` is a success. No bounds on the error.
+    /// [`Class`](crate::Class), or a whole [`Outcome`]. Every `Ok` is a success. No bounds on the error: one that is no
+    /// `std::error::Error` itself but leads to one, such as an `anyhow::Error`, becomes the call's `source` by
+    /// [`Error::into_kind`](crate::Error::into_kind).
     pub fn when<E, O, F>(self, again: F) -> With<'a, WhenError<F, E, O>, N, T>
     where
         F: FnMut(&E) -> O,
@@ -66,7 +68,8 @@ impl<'a, C, N, T> With<'a, C, N, T> {
         self.judged_by(WhenResult(class, PhantomData))
     }
 
-    /// Calls `hook` with each event. Hooks see; they do not decide.
+    /// Calls `hook` with each event. Hooks see; they do not decide. With a hook, the clock is read for the events' times
+    /// even where the policy needs none.
     pub fn notify<E, F>(self, hook: F) -> With<'a, C, Hook<F, E>, T>
     where
         F: FnMut(&Event<'_, E>),
@@ -87,7 +90,8 @@ impl<'a, C, N, T> With<'a, C, N, T> {
         self
     }
 
-    /// The endpoint that the call goes to, or several in order of preference. See [`Targets`].
+    /// The endpoint that the call goes to, or several in order of preference: a `&'static str`, a `String`, or a list of
+    /// either. See [`Targets`].
     pub fn target(mut self, targets: impl Into<Targets>) -> Self {
         self.options.targets = targets.into();
         self

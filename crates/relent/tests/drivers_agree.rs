@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use proptest::prelude::*;
 use relent::testing::{Clock, Recorder};
 use relent::{Class, Classify, Error, Outcome, Policy, Report, Timestamp, Token, With, blocking};
 use scripts::{Back, Script, Step, Trail, scripts};
@@ -393,6 +394,77 @@ mod on_tokio {
                 check_end(script, "tokio, ready at once", result);
             },
         );
+    }
+}
+
+/// Any policy of everyday parts, in whole milliseconds so that ends coincide.
+fn any_policy() -> impl Strategy<Value = relent::PolicyBuilder> {
+    let jitter =
+        prop_oneof![Just(relent::Jitter::None), Just(relent::Jitter::Full), Just(relent::Jitter::Equal)];
+    let limits = (prop::option::of(1u64..40), prop::option::of(1u64..20), any::<bool>(), 1u32..7);
+    (0u64..6, jitter, limits, 0u64..8, any::<u64>(), any::<bool>()).prop_map(
+        |(initial, jitter, (deadline, timeout, fit, attempts), spread, seed, strict)| {
+            let ms = Duration::from_millis;
+            let mut policy =
+                Policy::exponential(ms(initial)).jitter(jitter).max_attempts(attempts).seed(seed);
+            policy = policy.initial_spread(ms(spread)).require_idempotency(strict).reset_after(ms(3));
+            if let Some(deadline) = deadline {
+                policy = policy.deadline(ms(deadline));
+                policy =
+                    policy.on_deadline(if fit { relent::OnDeadline::Fit } else { relent::OnDeadline::Stop });
+            }
+            match timeout {
+                Some(timeout) => policy.attempt_timeout(ms(timeout)),
+                None => policy,
+            }
+        },
+    )
+}
+
+fn any_step(takes: impl Strategy<Value = u64>) -> impl Strategy<Value = Step> {
+    let class = prop::sample::select(&[
+        Class::Transient,
+        Class::Transient,
+        Class::Throttled,
+        Class::Timeout,
+        Class::NotSent,
+        Class::Success,
+        Class::Permanent,
+    ]);
+    let hint = prop::option::of((0u64..9).prop_map(|wait| relent::Hint::After(Duration::from_millis(wait))));
+    let healthy = prop::option::of((0u64..6).prop_map(Duration::from_millis));
+    (takes, any::<bool>(), class, hint, healthy).prop_map(|(takes, ok, class, hint, healthy_for)| {
+        let outcome = Outcome { hint, healthy_for, ..Outcome::of(class) };
+        // An error that calls itself a success is nobody's.
+        Step { takes: Some(takes), ok: ok || class == Class::Success, outcome }
+    })
+}
+
+proptest! {
+    #[test]
+    fn an_async_call_does_what_the_raw_core_does(
+        policy in any_policy(),
+        steps in prop::collection::vec(any_step(0u64..25), 60),
+        cancelled_at in prop::option::of(0u64..40),
+    ) {
+        let script = Script::unexpected(policy, steps, cancelled_at);
+        let bench = Bench::new(&script);
+        let with = relent::with(&bench.policy).timer(bench.clock.clone()).notify(bench.recorder.hook());
+        let result = bench.run(bench.options(with).classify(judge).retry(|_attempt| on_clock(&bench)));
+        prop_assert_eq!(bench.trail(result, bench.clock.elapsed()), script.run_raw());
+    }
+
+    #[test]
+    fn a_blocking_call_does_what_the_raw_core_does(
+        policy in any_policy(),
+        steps in prop::collection::vec(any_step(Just(0)), 60),
+        cancelled_at in prop::option::of(0u64..40),
+    ) {
+        let script = Script::unexpected(policy, steps, cancelled_at);
+        let bench = Bench::new(&script);
+        let with = blocking::with(&bench.policy).timer(bench.interrupted()).notify(bench.recorder.hook());
+        let result = bench.options(with).classify(judge).retry(|_attempt| bench.attempt());
+        prop_assert_eq!(bench.trail(result, bench.clock.elapsed()), script.run_raw());
     }
 }
 

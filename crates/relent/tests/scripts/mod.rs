@@ -154,7 +154,9 @@ impl Script {
             let outcome = match ends {
                 _ if Some(ends) == done => {
                     last = if step.ok { last } else { Error(made) };
-                    self.outcome(step.outcome)
+                    // An error at the very moment of the cancellation is no failure.
+                    let cancelled = !step.ok && cancelled.is_some_and(|at| now >= at);
+                    self.outcome(if cancelled { Outcome::of(Class::Cancelled) } else { step.outcome })
                 }
                 _ if Some(ends) == cancelled => Outcome::of(Class::Cancelled),
                 _ => self.outcome(Outcome::of(Class::Timeout)),
@@ -228,6 +230,13 @@ fn hangs() -> Step {
 
 fn asks(wait: Duration) -> Step {
     fails(Outcome::of(Class::Throttled).hint(Hint::After(wait)))
+}
+
+impl Script {
+    /// A row of which nothing is known but what the raw core makes of it.
+    pub(crate) fn unexpected(policy: PolicyBuilder, steps: Vec<Step>, cancelled_at: Option<u64>) -> Self {
+        Self { cancelled_at, ..seeded("any", policy, steps, 0, Succeeded, NoError) }
+    }
 }
 
 impl Step {
