@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test says what is wrong by panicking
 
+mod chance;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -397,6 +399,8 @@ impl StdError for Told {
 }
 
 proptest! {
+    #![proptest_config(chance::config(256))]
+
     #[test]
     fn portable_errors_come_back_as_they_were(
         class in prop::sample::select(&Class::ALL[..]),

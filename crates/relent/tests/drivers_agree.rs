@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test says what is wrong by panicking
 
+mod chance;
 mod scripts;
 
 use std::cell::Cell;
@@ -441,6 +442,8 @@ fn any_step(takes: impl Strategy<Value = u64>) -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    #![proptest_config(chance::config(500))]
+
     #[test]
     fn an_async_call_does_what_the_raw_core_does(
         policy in any_policy(),
