@@ -165,9 +165,9 @@ impl<'a, C, N, T> With<'a, C, N, Async<T>> {
         let Start::Go = course.start() else {
             return Box::pin(drive(course, operation, None)).await;
         };
-        // By value: what the attempt's future borrowed would have to be `Sync` for the call to be `Send`.
-        let token = course.attempt_token();
-        let ended = limited(pin!(operation(course.attempt())), move || token.clone()).await;
+        // Lent exclusively: what is shared over an await would have to be `Sync` for the call to be `Send`.
+        let lent = &mut course;
+        let ended = limited(pin!(operation(lent.attempt())), move || lent.attempt_token()).await;
         match course.settle_quietly(ended) {
             Ok(value) => Ok(value),
             Err(ended) => Box::pin(drive(course, operation, Some(ended))).await,

@@ -2,10 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test says what is wrong by panicking
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use relent::testing::{Clock, Recorder, Script};
@@ -115,18 +112,4 @@ fn a_script_that_is_over_says_so_each_time() {
         assert_eq!(*message, format!("attempt {attempt} was made, which the script does not have"));
     }
     assert_eq!(script.attempts(), 3);
-}
-
-/// Futures may be polled after they are done; what comes then is theirs to say. Not a panic.
-#[test]
-fn a_call_that_is_over_can_be_polled() {
-    let policy = Policy::constant(Duration::ZERO).build().unwrap();
-    for result in [Ok(1), Err(std::io::ErrorKind::TimedOut), Err(std::io::ErrorKind::NotFound)] {
-        let with = relent::with(&policy).timer(Clock::new());
-        let mut call = pin!(with.retry(|_attempt| async move { Ok::<_, std::io::Error>(result?) }));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(call.as_mut().poll(&mut context).is_ready());
-        assert!(call.as_mut().poll(&mut context).is_pending());
-        assert!(call.as_mut().poll(&mut context).is_pending());
-    }
 }

@@ -105,7 +105,7 @@ async fn guarded<R, E, T: Timer>(
 /// about, by all the calls that never need it. So it gets a box, when the attempt turns out to take time.
 pub(crate) async fn limited<R, E, T: Timer>(
     mut attempt: Pin<&mut impl Future<Output = Result<R, E>>>,
-    token: impl Fn() -> AttemptToken<T>,
+    mut token: impl FnMut() -> AttemptToken<T>,
 ) -> Ended<R, E> {
     let mut guard = None;
     std::future::poll_fn(|context| match attempt.as_mut().poll(context) {
