@@ -7,7 +7,9 @@ use std::pin::pin;
 use relent_core::{Call, Timestamp};
 use relent_core::{Policy, Start};
 
-use crate::drive::{Course, Ended, drive, limited, report};
+#[cfg(feature = "tokio")]
+use crate::drive::Ended;
+use crate::drive::{Course, drive, limited, report};
 use crate::with::{Async, Judge, Notify, Options};
 use crate::{Attempt, ByFailure, DefaultTimer, Error, Quiet, Report, Timer, With};
 #[cfg(feature = "tokio")]
