@@ -1,5 +1,6 @@
 //! Cancellation: the caller's token, and the one that an attempt sees.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Waiting {
     last: u64,
-    tasks: Vec<(u64, Waker)>,
+    tasks: BTreeMap<u64, Waker>,
 }
 
 impl Token {
@@ -47,7 +48,7 @@ impl Token {
             std::mem::take(&mut waiting.tasks)
         };
         self.0.threads.notify_all();
-        tasks.into_iter().for_each(|(_, task)| task.wake());
+        tasks.into_values().for_each(Waker::wake);
     }
 
     /// Whether it was cancelled.
@@ -105,17 +106,15 @@ impl Future for Cancelled {
         if token.is_cancelled() {
             return Poll::Ready(());
         }
-        let ours = self.number;
-        let old = match waiting.tasks.iter_mut().find(|(number, _)| Some(*number) == ours) {
-            Some((_, old)) => Some(std::mem::replace(old, waker)),
+        let ours = match self.number {
+            Some(ours) => ours,
             None => {
                 waiting.last += 1;
-                self.number = Some(waiting.last);
-                let entry = (waiting.last, waker);
-                waiting.tasks.push(entry);
-                None
+                waiting.last
             }
         };
+        self.number = Some(ours);
+        let old = waiting.tasks.insert(ours, waker);
         // A waker may be all that holds a task, and the task another wait for this token: it is dropped unlocked.
         drop(waiting);
         drop(old);
@@ -126,11 +125,8 @@ impl Future for Cancelled {
 impl Drop for Cancelled {
     fn drop(&mut self) {
         let Some(ours) = self.number else { return };
-        let mut waiting = self.token.lock();
-        let place = waiting.tasks.iter().position(|(number, _)| *number == ours);
-        let gone = place.map(|place| waiting.tasks.swap_remove(place));
+        let gone = self.token.lock().tasks.remove(&ours);
         // Unlocked, as above.
-        drop(waiting);
         drop(gone);
     }
 }
