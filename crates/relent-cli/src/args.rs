@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{demo, explain};
+use crate::{demo, explain, run};
 
 /// Retries that know when to relent: one policy, decided in one place, obeyed everywhere.
 #[derive(Debug, Parser)]
@@ -27,7 +27,8 @@ const EXAMPLES: &str = "\
 Examples:
   relent demo                          see what this is for, in five seconds
   relent explain                       what the default policy does, attempt by attempt
-  relent explain payments --resolved   a policy of relent.toml, and where each value comes from";
+  relent explain payments --resolved   a policy of relent.toml, and where each value comes from
+  relent run -- curl -fsS URL          a command, again until it succeeds";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -36,6 +37,9 @@ pub(crate) enum Command {
     /// Show what a policy does: waits, worst case, what each attempt gains, and what is wrong with it
     #[command(after_help = explain::EXAMPLES)]
     Explain(Box<explain::Args>),
+    /// Run a command, and again until it succeeds or the policy says stop
+    #[command(after_help = run::EXAMPLES)]
+    Run(Box<run::Args>),
     /// Print a shell's completions
     #[command(
         after_help = "Example:\n  relent completions bash > ~/.local/share/bash-completion/completions/relent"

@@ -16,7 +16,6 @@ pub(crate) enum ExitCode {
     /// 2: what was asked for makes no sense: an unknown option, a value or a policy that is refused.
     Usage,
     /// That of the command that was run.
-    #[expect(dead_code, reason = "the command `run` is the first to end like that")]
     Command(u8),
 }
 

@@ -7,21 +7,27 @@ mod durations;
 mod exit;
 mod explain;
 mod policy_args;
+mod run;
 mod shell;
 mod terminal;
 
+use std::env;
 use std::io::{self, Write};
 use std::process;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::args::{Cli, Command};
 use crate::exit::{Error, ExitCode};
 use crate::terminal::Terminal;
 
 fn main() -> process::ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error).into(),
+    };
     cli.color.apply();
+    let runs = matches!(cli.command, Command::Run(_));
     let code = match dispatch(cli.command) {
         Ok(code) => code,
         // The reader of our output has left (`relent explain | head -1`): nobody is there to be told.
@@ -29,7 +35,7 @@ fn main() -> process::ExitCode {
         Err(error) => {
             // If standard error is closed too, the exit code is all that is left to say.
             let _ = write!(anstream::stderr(), "{error}");
-            error.exit_code()
+            if runs { run::BAD_USAGE } else { error.exit_code() }
         }
     };
     code.into()
@@ -39,7 +45,22 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
     match command {
         Command::Demo(args) => demo::run(&args, &Terminal::of_stdout()),
         Command::Explain(args) => explain::run(&args, &Terminal::of_stdout()),
+        Command::Run(args) => run::run(*args),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { command } => shell::man(command.as_deref()),
+    }
+}
+
+/// What clap refused, or was asked for, such as help.
+fn refused(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::Success;
+    }
+    // The codes below 125 belong to the command that was to be run.
+    let asked = Cli::command().ignore_errors(true).try_get_matches_from(env::args_os());
+    match asked.as_ref().map(clap::ArgMatches::subcommand_name) {
+        Ok(Some("run")) => run::BAD_USAGE,
+        _ => ExitCode::Usage,
     }
 }

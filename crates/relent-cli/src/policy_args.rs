@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::{env, fs, io};
 
 use clap::Args;
-use relent_config::{BuiltIn, File, Flag, Origin, Setting};
+use relent_config::{BuiltIn, Checks, Entry, File, Flag, Origin, Reader, Setting};
 use relent_core::Policy;
 
 use crate::exit::Error;
@@ -126,6 +126,11 @@ impl Resolved {
         }
     }
 
+    /// What the policy says to `relent run` alone, and the means to refuse it.
+    pub(crate) fn run_table(&self) -> (Option<Entry<'_>>, Checks) {
+        (self.found.extension(RUN_TABLE), self.found.checks())
+    }
+
     /// Whether any value was given as an option.
     pub(crate) fn has_options(&self) -> bool {
         self.settings().iter().any(|setting| matches!(setting.origin, Origin::Flag(_)))
@@ -140,6 +145,9 @@ impl Resolved {
             .is_some_and(|setting| !matches!(setting.origin, Origin::BuiltIn(_)))
     }
 }
+
+/// The table of a policy that only concerns `relent run`.
+const RUN_TABLE: &str = "run";
 
 /// What a policy file is called.
 const FILE_NAME: &str = "relent.toml";
@@ -188,7 +196,9 @@ impl PolicyArgs {
                 None => return Ok(None),
             },
         };
-        Ok(Some(File::parse(&text, &path.display().to_string())?))
+        // The table that belongs to `run` is checked where it is used; no other command minds it.
+        let reader = Reader::new().policy_table(RUN_TABLE);
+        Ok(Some(reader.parse(&text, &path.display().to_string())?))
     }
 
     /// What was given: option, key's path, text.

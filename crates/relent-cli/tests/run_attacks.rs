@@ -1,5 +1,7 @@
 //! `relent run` under attack: killed itself, a fork bomb, a hundred at once, ten thousand retries.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod run_support;
 
 use std::fs;

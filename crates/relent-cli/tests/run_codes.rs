@@ -1,5 +1,7 @@
 //! `relent run`: exit codes, and arguments as they were given.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod run_support;
 
 use std::fs;
@@ -54,7 +56,7 @@ fn what_cannot_be_run_burns_no_attempts() {
     ];
     for (command, code, said) in cases {
         // The default waits: a retry would show in the time, and on standard error.
-        let done = finish(&mut plain_run(&["--initial", "1h", "--jitter", "none"], command));
+        let done = finish(&mut plain_run(&["--initial", "1h", "--cap", "1h", "--jitter", "none"], command));
         assert_eq!(done.code(), code, "{done:?}");
         assert!(done.stderr.contains(said), "{done:?}");
     }

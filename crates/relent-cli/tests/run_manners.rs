@@ -1,5 +1,7 @@
 //! `relent run`: what it says, to people and to programs, and what the command is told.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod run_support;
 
 use std::fs;
@@ -13,8 +15,8 @@ fn one_line_for_each_retry_and_one_for_the_end() {
     let done = finish(&mut run(&["--max-attempts", "3"], &sh("exit 7")));
     let said: Vec<_> = done.stderr.lines().collect();
     assert_eq!(said.len(), 3, "{done:?}");
-    assert!(said[0].starts_with("relent: attempt 1 of 3: exit code 7; next in "), "{done:?}");
-    assert!(said[1].starts_with("relent: attempt 2 of 3: exit code 7; next in "), "{done:?}");
+    assert!(said[0].starts_with("relent: attempt 1 of 3 failed (exit code 7), next in "), "{done:?}");
+    assert!(said[1].starts_with("relent: attempt 2 of 3 failed (exit code 7), next in "), "{done:?}");
     assert_eq!(said[2], "relent: gave up after 3 attempts: exit code 7");
     assert!(!done.stderr.contains('\r') && !done.stderr.contains('\x1b'), "no terminal, no tricks");
     assert_eq!(finish(&mut run(&["-q", "--max-attempts", "3"], &sh("exit 7"))).stderr, "");

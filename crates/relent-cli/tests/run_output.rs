@@ -1,5 +1,7 @@
 //! `relent run` and the command's output.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod run_support;
 
 use std::fs::{self, File};
@@ -82,7 +84,7 @@ fn a_reader_that_leaves_ends_it_quietly() {
         // What is held is shown when it has ended; so there it must end by itself.
         let command = if held { "seq 1000000" } else { "yes" };
         let script = format!(
-            "{relent} run --initial 1h --jitter none {options} -- {command} 2>{} | head -1; exit ${{PIPESTATUS[0]}}",
+            "{relent} run --initial 1h --cap 1h --jitter none {options} -- {command} 2>{} | head -1; exit ${{PIPESTATUS[0]}}",
             says.display()
         );
         let done = finish(Command::new("bash").args(["-c", &script]));

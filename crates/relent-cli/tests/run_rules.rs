@@ -1,5 +1,7 @@
 //! `relent run`: which ends are worth another try, and waits that the command asks for.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod run_support;
 
 use run_support::*;
@@ -127,4 +129,50 @@ fn the_command_can_ask_for_a_wait() {
     let done = finish(&mut run(&options, &sh("echo retry after 3600; exit 1")));
     assert_eq!(done.code(), 1);
     assert!(done.stderr.contains("asked for a longer wait"), "{done:?}");
+}
+
+/// The same as the table `run` of a policy; an option replaces its key.
+#[test]
+fn a_policy_can_say_the_same() {
+    let directory = scratch("policy-rules");
+    let file = directory.join("relent.toml");
+    let text = "version = 1\n\
+                [policies.base]\nmax_attempts = 4\nbackoff = { initial = \"1ms\", cap = \"5ms\" }\n\
+                run = { retry_on = [7, \"64-78\", \"stderr:busy\"], stop_on = [70] }\n\
+                [policies.nightly]\nbase = \"base\"\nrun = { success_on = [0, 3], hint_regex = \"wait (.*)\" }\n";
+    std::fs::write(&file, text).unwrap();
+    let with = |options: &[&str], script: &str| {
+        let script = format!("echo attempt; {script}");
+        let file = ["--config", file.to_str().unwrap(), "--quiet"];
+        let done = finish(&mut plain_run(&[&file, options].concat(), &sh(&script)));
+        (done.stdout.matches("attempt").count(), done.code())
+    };
+    let base = ["--policy", "base"];
+    assert_eq!(with(&base, "exit 7"), (4, 7));
+    assert_eq!(with(&base, "exit 78"), (4, 78));
+    assert_eq!(with(&base, "exit 70"), (1, 70));
+    assert_eq!(with(&base, "exit 1"), (1, 1));
+    assert_eq!(with(&base, "echo busy >&2; exit 1"), (4, 1));
+    assert_eq!(with(&["--policy", "base", "--stop-on", "7"], "exit 7"), (1, 7));
+    assert_eq!(with(&["--policy", "base", "--stop-on", "7"], "exit 70"), (4, 70), "replaced, not added to");
+    let nightly = ["--policy", "nightly"];
+    assert_eq!(with(&nightly, "exit 3"), (1, 3));
+    assert_eq!(with(&nightly, "exit 7"), (4, 7), "the base's table is merged");
+}
+
+/// What is wrong in the table is shown in its place.
+#[test]
+fn mistakes_in_the_table_are_shown() {
+    let directory = scratch("policy-mistakes");
+    let file = directory.join("relent.toml");
+    let text = "version = 1\n[policies.default]\n\
+                run = { retry_onn = [7], stop_on = [700, true], hint_regex = \"(\" }\n";
+    std::fs::write(&file, text).unwrap();
+    let done = finish(&mut run(&["--config", file.to_str().unwrap()], &["true"]));
+    assert_eq!(done.code(), 125, "{done:?}");
+    for said in
+        ["did you mean `retry_on`?", "700", "expected an exit code", "unclosed group", "relent.toml:3:"]
+    {
+        assert!(done.stderr.contains(said), "{said:?} in {}", done.stderr);
+    }
 }

@@ -1,5 +1,7 @@
 //! `relent run` and standard input: the same bytes in each attempt, or the documented end of file.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod run_support;
 
 use std::fs::{self, File};

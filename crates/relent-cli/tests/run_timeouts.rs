@@ -1,5 +1,7 @@
 //! `relent run` and time: attempt timeouts and deadlines end all that an attempt has started.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod run_support;
 
 use std::fs;

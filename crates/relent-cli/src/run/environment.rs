@@ -43,7 +43,8 @@ impl Layer {
     pub(super) fn warning(&self, ours: Option<u32>) -> Option<String> {
         let attempt = self.attempt.as_ref()?;
         let theirs = self.max_attempts.as_deref().filter(|theirs| *theirs != "1")?;
-        let product = theirs.parse::<u64>().ok().zip(ours).map(|(theirs, ours)| theirs.saturating_mul(ours.into()));
+        let product =
+            theirs.parse::<u64>().ok().zip(ours).map(|(theirs, ours)| theirs.saturating_mul(ours.into()));
         let (of, total) = match product {
             Some(product) => (format!("{attempt} of {theirs}"), format!("up to {product} in all")),
             None => (attempt.clone(), "without limit".to_owned()),

@@ -113,8 +113,12 @@ impl fmt::Display for How {
                 Err(_) => write!(f, "killed by signal {number}"),
             },
             Self::TimedOut(Limit::Timeout(time)) => write!(f, "timed out after {}", durations::short(*time)),
-            Self::TimedOut(Limit::Deadline(time)) => write!(f, "ended by the deadline after {}", durations::short(*time)),
-            Self::NotStarted { error, .. } if error.kind() == io::ErrorKind::NotFound => f.write_str("command not found"),
+            Self::TimedOut(Limit::Deadline(time)) => {
+                write!(f, "ended by the deadline after {}", durations::short(*time))
+            }
+            Self::NotStarted { error, .. } if error.kind() == io::ErrorKind::NotFound => {
+                f.write_str("command not found")
+            }
             Self::NotStarted { error, .. } => write!(f, "cannot be run: {error}"),
             Self::Lost => f.write_str("the exit code was lost"),
             Self::Unkillable => f.write_str("timed out and cannot be ended"),
@@ -434,7 +438,8 @@ impl Execution<'_> {
         self.signal(Signal::SIGTERM);
         // A stopped process sees no signal but this one.
         self.signal(Signal::SIGCONT);
-        let kill_at = now.checked_add(self.wrapper.kill_after).unwrap_or(now + Duration::from_secs(86_400 * 365));
+        let kill_at =
+            now.checked_add(self.wrapper.kill_after).unwrap_or(now + Duration::from_secs(86_400 * 365));
         self.stage = Stage::Ending { kill_at };
         self.end_strays(Signal::SIGTERM);
     }
@@ -534,7 +539,8 @@ impl Execution<'_> {
             Stage::Ending { kill_at } => Some(kill_at),
             Stage::Killed { until } => Some(until),
         };
-        let group = (!matches!(self.stage, Stage::Running) && (self.status.is_some() || self.wrapper.subreaper))
+        let group = (!matches!(self.stage, Stage::Running)
+            && (self.status.is_some() || self.wrapper.subreaper))
             .then(|| {
                 let again = now + self.patience;
                 self.patience = (self.patience * 2).min(MOST_PATIENCE);
@@ -563,7 +569,8 @@ impl Execution<'_> {
             self.cancelled_by = self.cancelled_by_user(&how);
         }
         let failed = outcome.class != relent_core::Class::Success;
-        if self.cancelled_by.is_none() && (output_failed == Some(Errno::EPIPE) || failed && place::reader_is_gone(io::stdout()))
+        if self.cancelled_by.is_none()
+            && (output_failed == Some(Errno::EPIPE) || failed && place::reader_is_gone(io::stdout()))
         {
             self.cancelled_by = Some(Signal::SIGPIPE);
         }

@@ -25,10 +25,11 @@ use nix::poll::PollFlags;
 use nix::sys::signal::{Signal, raise};
 use relent::blocking::Timer;
 use relent::{Class, Clock, Outcome, Policy, Reason, Repeat, Timestamp, Token};
+use relent_config::BuiltIn;
 
 use crate::durations;
-use crate::exit::Error;
-use crate::policy_args::{PolicyArgs, run_defaults};
+use crate::exit::{Error, ExitCode};
+use crate::policy_args::{PolicyArgs, Resolved};
 
 use self::environment::Layer;
 use self::execution::{Ended, How, Limit, Wrapper};
@@ -102,8 +103,26 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Bad usage, of the wrapper and not of what it wraps.
-pub(crate) const USAGE: u8 = 125;
+impl Args {
+    /// What the options say about ends, over what the policy's table `run` says.
+    fn rules(&self, resolved: &Resolved) -> Result<Rules, Error> {
+        let (table, mut checks) = resolved.run_table();
+        let of_policy = table.map(|table| Rules::of_table(&table, &mut checks)).unwrap_or_default();
+        checks.finish()?;
+        let over = |options: &[Tests], below| if options.is_empty() { below } else { rules::joined(options) };
+        Ok(Rules {
+            success_on: over(&self.success_on, of_policy.success_on),
+            stop_on: over(&self.stop_on, of_policy.stop_on),
+            retry_on: over(&self.retry_on, of_policy.retry_on),
+            hint: self.hint_regex.clone().or(of_policy.hint),
+        })
+    }
+}
+
+/// The wrapper's own failure, not that of what it wraps: bad usage above all.
+pub(crate) const BAD_USAGE: ExitCode = ExitCode::Command(WRAPPER_FAILED);
+
+const WRAPPER_FAILED: u8 = 125;
 
 /// Runs the command until it succeeds or the policy says stop; the exit code. Where a signal ended the call, it does
 /// not return: the process ends by that signal.
@@ -111,28 +130,29 @@ pub(crate) const USAGE: u8 = 125;
 /// # Errors
 ///
 /// Options that make no sense, or something that the wrapper itself needs and does not get.
-pub(crate) fn run(args: Args) -> Result<u8, Error> {
+pub(crate) fn run(args: Args) -> Result<ExitCode, Error> {
     if args.take_terminal {
-        return Ok(takeover::become_command(&args.command));
+        return Ok(ExitCode::Command(takeover::become_command(&args.command)));
     }
-    let resolved = args.policy.resolve(run_defaults())?;
+    let resolved = args.policy.resolve(BuiltIn::Run)?;
+    let rules = args.rules(&resolved)?;
     let layer = environment::outer()?;
     let left = layer.as_ref().and_then(Layer::left);
-    let policy = within(resolved.policy, left)?;
-    let run = Run::begin(&args, &policy, layer.as_ref())?;
+    let policy = within(resolved.policy(), left)?;
+    let run = Run::begin(&args, rules, &policy, layer.as_ref())?;
     let end = if left.is_some_and(|left| left.is_zero()) {
         End { reason: Reason::DeadlinePassed, attempts: 0, last: None }
     } else {
-        run.call(&args.command, &policy, resolved.name.as_deref())
+        run.call(&args.command, &policy, resolved.name())
     };
-    Ok(run.finish(end))
+    Ok(ExitCode::Command(run.finish(end)))
 }
 
 /// The policy, with a deadline no later than what an outer `relent run` has `left`.
-fn within(policy: Policy, left: Option<Duration>) -> Result<Policy, Error> {
-    let Some(left) = left.filter(|left| !left.is_zero()) else { return Ok(policy) };
+fn within(policy: &Policy, left: Option<Duration>) -> Result<Policy, Error> {
+    let Some(left) = left.filter(|left| !left.is_zero()) else { return Ok(policy.clone()) };
     if policy.deadline().is_some_and(|deadline| deadline.usable() <= left) {
-        return Ok(policy);
+        return Ok(policy.clone());
     }
     policy.to_builder().deadline(left).build().map_err(|error| Error::usage(error.to_string()))
 }
@@ -151,12 +171,13 @@ struct Run {
 /// How a call ended.
 struct End {
     reason: Reason,
+    /// How many were made; of a success not counted.
     attempts: u32,
     last: Option<Box<Ended>>,
 }
 
 impl Run {
-    fn begin(args: &Args, policy: &Policy, layer: Option<&Layer>) -> Result<Self, Error> {
+    fn begin(args: &Args, rules: Rules, policy: &Policy, layer: Option<&Layer>) -> Result<Self, Error> {
         let failed = |what: &str| {
             let what = what.to_owned();
             move |source: io::Error| Error::Failure { what, source }
@@ -165,12 +186,6 @@ impl Run {
             let opened = File::options().create(true).append(true).open(path);
             opened.map_err(failed(&format!("--events {}", path.display())))
         });
-        let rules = Rules {
-            success_on: rules::joined(&args.success_on),
-            stop_on: rules::joined(&args.stop_on),
-            retry_on: rules::joined(&args.retry_on),
-            hint: args.hint_regex.clone(),
-        };
         if args.subreaper {
             become_subreaper()?;
         }
@@ -206,28 +221,31 @@ impl Run {
         if let Some(name) = name {
             call = call.name(name);
         }
-        let report = call.retry_report(|attempt| {
+        let result = call.retry(|attempt| {
             self.report.borrow_mut().clear();
             let last = self.report.borrow().last_code();
             let environment = environment::of_attempt(&attempt, ends, last);
             let mut wrapper = self.wrapper.borrow_mut();
-            let ended = Box::new(wrapper.attempt(command, &environment, self.limit(policy, attempt.remaining())));
+            let ended =
+                Box::new(wrapper.attempt(command, &environment, self.limit(policy, attempt.remaining())));
             drop(wrapper);
             self.report.borrow_mut().ended(&ended.how);
             if let Some(signal) = ended.cancelled_by {
                 self.cancel(signal);
             }
-            if ended.outcome.class == Class::Success && ended.cancelled_by.is_none() && ended.output_failed.is_none() {
+            if ended.outcome.class == Class::Success
+                && ended.cancelled_by.is_none()
+                && ended.output_failed.is_none()
+            {
                 Ok(ended)
             } else {
                 Err(ended)
             }
         });
-        let last = match report.result {
-            Ok(ended) => Some(ended),
-            Err(error) => error.into_last(),
-        };
-        End { reason: report.reason, attempts: report.attempts, last }
+        match result {
+            Ok(ended) => End { reason: Reason::Succeeded, attempts: 0, last: Some(ended) },
+            Err(error) => End { reason: error.reason(), attempts: error.attempts(), last: error.into_last() },
+        }
     }
 
     /// How long an attempt may take of which `remaining` is left.
@@ -271,7 +289,7 @@ impl Run {
         let wrapper = self.wrapper.borrow();
         if let Some(error) = wrapper.output.failed() {
             report.line(&format!("standard output cannot be written: {}", error.desc()));
-            return USAGE;
+            return WRAPPER_FAILED;
         }
         let how = end.last.as_ref().map(|ended| &ended.how);
         if succeeded {
@@ -291,15 +309,23 @@ impl Run {
             // The deadline had passed before anything was attempted.
             None => 124,
             // Nothing but a success ends in 0.
-            Some(how) => if how.code() == 0 { 1 } else { how.code() },
+            Some(how) => {
+                if how.code() == 0 {
+                    1
+                } else {
+                    how.code()
+                }
+            }
         }
     }
 
-    /// Passes on what was held of the last attempt; a signal ends that too.
+    /// Passes on what was held of the last attempt, and what is still on its way. A signal ends that, and after one
+    /// nobody waits for a reader that does not read.
     fn release(&self, succeeded: bool) {
         let mut released = 0;
         let mut wrapper = self.wrapper.borrow_mut();
         let Wrapper { signals, output, .. } = &mut *wrapper;
+        let patience = self.cancelled_by.get().map(|_| LAST_WORDS);
         loop {
             while output.is_flushed() {
                 if !output.release(&mut released, succeeded) {
@@ -309,22 +335,29 @@ impl Run {
             let mut watch = Watch::default();
             watch.add(What::Signals, signals, PollFlags::POLLIN);
             output.watch(&mut watch);
-            for (what, _) in watch.wait(None) {
+            let happened = watch.wait(patience);
+            if happened.is_empty() && patience.is_some() {
+                return;
+            }
+            for (what, _) in happened {
                 output.write(what);
             }
-            for meaning in signals.take() {
-                if let Meaning::End(signal) = meaning {
-                    self.cancel(signal);
-                    return;
-                }
+            let ended = signals.take().into_iter().find_map(|meaning| match meaning {
+                Meaning::End(signal) => Some(signal),
+                _ => None,
+            });
+            if let Some(signal) = ended {
+                return self.cancel(signal);
             }
             if output.failed() == Some(nix::errno::Errno::EPIPE) {
-                self.cancel(Signal::SIGPIPE);
-                return;
+                return self.cancel(Signal::SIGPIPE);
             }
         }
     }
 }
+
+/// How long a cancelled call waits for the next bit of its output to be taken.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Waits in which signals are heard.
 #[derive(Clone)]
@@ -368,7 +401,10 @@ impl Pauses<'_> {
             watch.add(What::Downstream, &stdout, PollFlags::empty());
         }
         let happened = watch.wait(Some(patience));
-        if happened.iter().any(|(what, events)| *what == What::Downstream && events.contains(PollFlags::POLLERR)) {
+        if happened
+            .iter()
+            .any(|(what, events)| *what == What::Downstream && events.contains(PollFlags::POLLERR))
+        {
             self.0.cancel(Signal::SIGPIPE);
         }
         for meaning in wrapper.signals.take() {
@@ -414,6 +450,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
         .into_iter()
         .find_map(|(name, size)| Some((text.strip_suffix(name)?, size)))
         .unwrap_or((text.strip_suffix('B').unwrap_or(text), 1));
-    let number: u64 = number.trim_end().parse().map_err(|_| "expected a size, such as 64KiB or 256MiB".to_owned())?;
+    let number: u64 =
+        number.trim_end().parse().map_err(|_| "expected a size, such as 64KiB or 256MiB".to_owned())?;
     number.checked_mul(unit).ok_or_else(|| "more than there can be".to_owned())
 }

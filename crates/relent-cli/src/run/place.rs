@@ -32,7 +32,9 @@ pub(super) fn reader_is_gone(fd: impl AsFd) -> bool {
     }
     let mut asked = [PollFd::new(fd.as_fd(), PollFlags::empty())];
     match poll(&mut asked, PollTimeout::ZERO) {
-        Ok(_) => asked.iter().any(|asked| asked.revents().is_some_and(|said| said.contains(PollFlags::POLLERR))),
+        Ok(_) => {
+            asked.iter().any(|asked| asked.revents().is_some_and(|said| said.contains(PollFlags::POLLERR)))
+        }
         Err(_) => false,
     }
 }

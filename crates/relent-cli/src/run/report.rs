@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use relent::{Class, Event, Reason};
 use serde_json::{Map, Value};
 
-use crate::durations::short;
 use super::execution::{Ended, How};
+use crate::durations::short;
 
 /// Tells what happens.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Report {
                 self.line(&layers);
             }
             if !self.terminal {
-                self.line(&format!("{}; next in {}", self.waiting, short(wait)));
+                self.line(&format!("{}, next in {}", self.waiting, short(wait)));
             }
         }
     }
@@ -95,7 +95,7 @@ impl Report {
         }
         let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
         let text = if self.waiting.is_empty() { "first attempt" } else { &self.waiting };
-        let mut line = format!("relent: {text}; next in {seconds}s");
+        let mut line = format!("relent: {text}, next in {seconds}s");
         if self.waiting.is_empty() {
             line = format!("relent: first attempt in {seconds}s");
         }
@@ -154,7 +154,9 @@ impl Report {
     fn add_code(&self, fields: &mut Map<String, Value>, class: Option<Class>) {
         match self.last {
             Some((_, Some(signal))) => fields.insert("signal".to_owned(), signal.into()),
-            Some((code, None)) if class != Some(Class::Cancelled) => fields.insert("code".to_owned(), code.into()),
+            Some((code, None)) if class != Some(Class::Cancelled) => {
+                fields.insert("code".to_owned(), code.into())
+            }
             _ => None,
         };
     }
@@ -163,8 +165,8 @@ impl Report {
 fn attempt_failed(event: &Event<'_, Box<Ended>>, how: &How) -> String {
     let attempt = event.attempt();
     match event.max_attempts {
-        Some(max) => format!("attempt {attempt} of {max}: {how}"),
-        None => format!("attempt {attempt}: {how}"),
+        Some(max) => format!("attempt {attempt} of {max} failed ({how})"),
+        None => format!("attempt {attempt} failed ({how})"),
     }
 }
 

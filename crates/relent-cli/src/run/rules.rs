@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use regex::bytes::{Regex, RegexBuilder};
+use relent_config::{Checks, Code, Entry, parse_duration};
 use relent_core::{Class, Hint, Outcome};
 
-use crate::durations::parse as parse_duration;
 use super::execution::How;
 use super::output::Stream;
 
@@ -110,6 +110,29 @@ pub(super) fn joined(lists: &[Tests]) -> Vec<Test> {
 }
 
 impl Rules {
+    /// What the table `run` of a policy says.
+    pub(super) fn of_table(table: &Entry<'_>, checks: &mut Checks) -> Self {
+        if !table.is_table() {
+            checks.wrong_type(table, "a table");
+            return Self::default();
+        }
+        checks.only_keys(table, &["retry_on", "stop_on", "success_on", "hint_regex"]);
+        let mut tests = |key: &str| table.get(key).map(|list| tests_of(&list, checks)).unwrap_or_default();
+        let (success_on, stop_on, retry_on) = (tests("success_on"), tests("stop_on"), tests("retry_on"));
+        let hint = table.get("hint_regex").and_then(|entry| match entry.string().map(parse_regex) {
+            Some(Ok(pattern)) => Some(pattern),
+            Some(Err(why)) => {
+                refuse(checks, &entry, &why);
+                None
+            }
+            None => {
+                checks.wrong_type(&entry, "a regular expression, as a string");
+                None
+            }
+        });
+        Self { success_on, stop_on, retry_on, hint }
+    }
+
     /// The streams that have to be looked at.
     pub(super) fn watched(&self) -> [bool; 2] {
         let tests = [&self.success_on, &self.stop_on, &self.retry_on].into_iter().flatten();
@@ -138,7 +161,8 @@ impl Rules {
     pub(super) fn outcome(&self, how: &How, watcher: &Watcher) -> Outcome {
         let mut found = watcher.patterns.iter().map(|pattern| pattern.found);
         // In the order in which `watcher` collected them, so each test meets its own pattern; all are looked at.
-        let mut any = |tests: &[Test]| tests.iter().fold(false, |any, test| test.meets(how, &mut found) || any);
+        let mut any =
+            |tests: &[Test]| tests.iter().fold(false, |any, test| test.meets(how, &mut found) || any);
         let (success, mut stop, mut retry) = (any(&self.success_on), any(&self.stop_on), any(&self.retry_on));
         if let (How::Exited(0), true) = (how, self.success_on.is_empty()) {
             // What a success says does not make a failure of it; only its number can.
@@ -165,6 +189,27 @@ impl Rules {
     }
 }
 
+/// `[7, "64-78", "stderr:REGEX"]`, or one of them.
+fn tests_of(list: &Entry<'_>, checks: &mut Checks) -> Vec<Test> {
+    let items = if list.is_array() { list.items() } else { vec![list.clone()] };
+    let mut tests = Vec::new();
+    for item in items {
+        let text = item.string().map(str::to_owned).or(item.integer().map(|code| code.to_string()));
+        match text.map(|text| text.parse::<Tests>()) {
+            Some(Ok(read)) => tests.extend(read.0),
+            Some(Err(why)) => refuse(checks, &item, &why),
+            None => {
+                checks.wrong_type(&item, "an exit code, or a string such as \"64-78\" or \"stderr:REGEX\"")
+            }
+        }
+    }
+    tests
+}
+
+fn refuse(checks: &mut Checks, entry: &Entry<'_>, why: &str) {
+    checks.refuse(Code::BadValue, entry, &format!("`{}`: {why}", entry.path()), None);
+}
+
 fn names_zero(tests: &[Test]) -> bool {
     tests.iter().any(|test| matches!(test, Test::Code(codes) if codes.contains(&0)))
 }
@@ -173,7 +218,9 @@ impl Test {
     /// Whether the end is this one.
     fn meets(&self, how: &How, found: &mut impl Iterator<Item = bool>) -> bool {
         match (self, how) {
-            (Self::Output { .. }, how) => found.next().unwrap_or(false) && !matches!(how, How::NotStarted { .. }),
+            (Self::Output { .. }, how) => {
+                found.next().unwrap_or(false) && !matches!(how, How::NotStarted { .. })
+            }
             (Self::Code(codes), How::Exited(code)) => codes.contains(code),
             (Self::Signal(None), How::Killed(_)) | (Self::Timeout, How::TimedOut(_)) => true,
             (Self::Signal(Some(wanted)), How::Killed(signal)) => wanted == signal,

@@ -50,7 +50,8 @@ impl Signals {
         let kept = |signal: &Signal| ignored & bit(*signal) == 0;
         // Whoever ignored SIGCHLD would have the kernel throw the exit codes away.
         let caught = ENDING.into_iter().chain(FORWARDED).chain(OWN);
-        let numbers = caught.filter(|signal| *signal == Signal::SIGCHLD || kept(signal)).map(|signal| signal as i32);
+        let numbers =
+            caught.filter(|signal| *signal == Signal::SIGCHLD || kept(signal)).map(|signal| signal as i32);
         let (read, write) = UnixStream::pair()?;
         let delivery = SignalDelivery::with_pipe(read, write, SignalOnly::default(), numbers)?;
         // A parent that blocked it would leave us waiting for children that have long ended.

@@ -51,7 +51,8 @@ impl Spool {
             let wanted = left.min(buffer.len());
             return file.read_at(buffer.get_mut(..wanted).unwrap_or_default(), position);
         }
-        let rest = usize::try_from(position).ok().and_then(|from| self.memory.get(from..)).unwrap_or_default();
+        let rest =
+            usize::try_from(position).ok().and_then(|from| self.memory.get(from..)).unwrap_or_default();
         let taken = rest.len().min(buffer.len());
         if let (Some(to), Some(from)) = (buffer.get_mut(..taken), rest.get(..taken)) {
             to.copy_from_slice(from);

@@ -1,5 +1,6 @@
 //! What the whole-process tests of `relent run` share.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
