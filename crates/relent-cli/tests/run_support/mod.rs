@@ -5,12 +5,15 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -163,8 +166,15 @@ pub struct OnTerminal {
 impl OnTerminal {
     /// Starts `command` by way of `setsid --ctty`, which makes the terminal its controlling one.
     pub fn start(command: &Command) -> Self {
-        let pty = nix::pty::openpty(None, None).unwrap();
-        let slave = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
+        // Opened so that the programs of other tests, started meanwhile, do not get hold of it.
+        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let master = posix_openpt(flags).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let mut options = File::options();
+        let options = options.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits());
+        let path = ptsname_r(&master).unwrap();
+        let slave = || Stdio::from(options.open(&path).unwrap());
         let mut leader = Command::new("setsid");
         leader.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
@@ -174,11 +184,10 @@ impl OnTerminal {
             };
         }
         leader.env("TERM", "dumb").current_dir(env!("CARGO_TARGET_TMPDIR"));
-        leader.stdin(slave(&pty.slave)).stdout(slave(&pty.slave)).stderr(slave(&pty.slave));
+        leader.stdin(slave()).stdout(slave()).stderr(slave());
         let child = leader.spawn().unwrap();
         drop(leader);
-        drop(pty.slave);
-        let keyboard = File::from(pty.master);
+        let keyboard = File::from(OwnedFd::from(master));
         let screen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let reader = thread::spawn({
             let (mut master, screen) = (keyboard.try_clone().unwrap(), screen.clone());
