@@ -134,7 +134,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Error> {
     if args.take_terminal {
         return Ok(ExitCode::Command(takeover::become_command(&args.command)));
     }
-    let resolved = args.policy.resolve(BuiltIn::Run)?;
+    let resolved = args.policy.resolve(BuiltIn::Run, &[])?;
     let rules = args.rules(&resolved)?;
     let layer = environment::outer()?;
     let left = layer.as_ref().and_then(Layer::left);
