@@ -178,7 +178,11 @@ impl Replay {
 
     fn happened(&mut self, what: What, events: PollFlags) {
         match what {
-            What::Feed if events.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL) => self.child = None,
+            What::Feed
+                if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) =>
+            {
+                self.child = None
+            }
             What::Feed if events.contains(PollFlags::POLLOUT) => self.room = true,
             What::Input => self.read(),
             _ => return,

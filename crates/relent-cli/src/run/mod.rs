@@ -390,10 +390,15 @@ impl Pauses<'_> {
         let mut report = self.0.report.borrow_mut();
         let stdout = io::stdout();
         let mut patience = left;
-        if report.counts_down() && wrapper.terminal.as_ref().is_none_or(Terminal::is_ours) {
+        if !report.counts_down() {
+            // Everything has been said.
+        } else if wrapper.terminal.as_ref().is_none_or(Terminal::is_ours) {
             report.countdown(left);
             let to_the_second = Duration::from_nanos(u64::from(left.subsec_nanos()));
             patience = if to_the_second.is_zero() { Duration::from_secs(1) } else { to_the_second }.min(left);
+        } else {
+            // In the background, somebody else draws on the screen.
+            report.tell_wait(left);
         }
         let mut watch = Watch::default();
         watch.add(What::Signals, &wrapper.signals, PollFlags::POLLIN);

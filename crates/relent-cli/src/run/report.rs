@@ -25,6 +25,8 @@ pub(super) struct Report {
     /// What is said while the next attempt is waited for.
     waiting: String,
     drawn: bool,
+    /// Whether the wait has been told of.
+    told: bool,
     /// What has to be said once, at the first retry.
     layers: Option<String>,
 }
@@ -41,6 +43,7 @@ impl Report {
             last: None,
             waiting: String::new(),
             drawn: false,
+            told: false,
             layers,
         }
     }
@@ -68,8 +71,9 @@ impl Report {
             if let Some(layers) = self.layers.take() {
                 self.line(&layers);
             }
+            self.told = false;
             if !self.terminal {
-                self.line(&format!("{}, next in {}", self.waiting, short(wait)));
+                self.tell_wait(wait);
             }
         }
     }
@@ -103,6 +107,13 @@ impl Report {
         let line: String = line.chars().take(78).collect();
         self.put(&format!("\r{line}\x1b[K"));
         self.drawn = true;
+    }
+
+    /// Says once how long the wait is, where nothing can be shown in place.
+    pub(super) fn tell_wait(&mut self, wait: Duration) {
+        if !std::mem::replace(&mut self.told, true) && !self.waiting.is_empty() {
+            self.line(&format!("{}, next in {}", self.waiting, short(wait)));
+        }
     }
 
     /// Whether a wait is shown as a countdown.

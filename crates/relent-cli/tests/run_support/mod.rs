@@ -18,22 +18,22 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// Longer than anything here takes on a busy machine; only a test that fails waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `relent run` with tiny waits. Nothing of the surroundings of the tests reaches it.
-pub fn run(options: &[&str], command: &[&str]) -> Command {
+pub(crate) fn run(options: &[&str], command: &[&str]) -> Command {
     let tiny = ["--initial", "1ms", "--cap", "10ms"];
     plain_run(&[&tiny, options].concat(), command)
 }
 
 /// `relent run` with the waits of the options, or the default ones.
-pub fn plain_run(options: &[&str], command: &[&str]) -> Command {
+pub(crate) fn plain_run(options: &[&str], command: &[&str]) -> Command {
     let mut run = relent();
     run.arg("run").args(options).arg("--").args(command);
     run
 }
 
-pub fn relent() -> Command {
+pub(crate) fn relent() -> Command {
     let mut relent = Command::new(env!("CARGO_BIN_EXE_relent"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("RELENT_") {
@@ -46,12 +46,12 @@ pub fn relent() -> Command {
 }
 
 /// `sh -c` with a script.
-pub fn sh(script: &str) -> [&str; 3] {
+pub(crate) fn sh(script: &str) -> [&str; 3] {
     ["sh", "-c", script]
 }
 
 /// The same command as part of a line of shell, where it stands for `"$@"`.
-pub fn in_shell(line: &str, command: &Command) -> Command {
+pub(crate) fn in_shell(line: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", line, "sh"]).arg(command.get_program()).args(command.get_args());
     shell
@@ -59,30 +59,30 @@ pub fn in_shell(line: &str, command: &Command) -> Command {
 
 /// What a finished command left.
 #[derive(Debug)]
-pub struct Done {
-    pub status: ExitStatus,
-    pub stdout: String,
-    pub stderr: String,
-    pub took: Duration,
+pub(crate) struct Done {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
 }
 
 impl Done {
-    pub fn code(&self) -> i32 {
+    pub(crate) fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| panic!("ended by a signal: {self:?}"))
     }
 
-    pub fn signal(&self) -> i32 {
+    pub(crate) fn signal(&self) -> i32 {
         self.status.signal().unwrap_or_else(|| panic!("not ended by a signal: {self:?}"))
     }
 }
 
 /// Runs it to its end.
-pub fn finish(command: &mut Command) -> Done {
+pub(crate) fn finish(command: &mut Command) -> Done {
     feed(command, b"")
 }
 
 /// The same with a pipe on standard input that has these bytes, or null where there are none.
-pub fn feed(command: &mut Command, input: &[u8]) -> Done {
+pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Done {
     let began = Instant::now();
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if !input.is_empty() {
@@ -106,7 +106,7 @@ pub fn feed(command: &mut Command, input: &[u8]) -> Done {
 }
 
 /// Waits until `condition` gives something.
-pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = condition() {
@@ -118,16 +118,16 @@ pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Waits for the end of a child that must not hang.
-pub fn ended(child: &mut Child) -> ExitStatus {
+pub(crate) fn ended(child: &mut Child) -> ExitStatus {
     until("the end of the wrapper", || child.try_wait().unwrap())
 }
 
-pub fn send(child: &Child, signal: Signal) {
+pub(crate) fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
 }
 
 /// Whether a process lives; one that has ended and is not yet reaped does not.
-pub fn lives(id: &str) -> bool {
+pub(crate) fn lives(id: &str) -> bool {
     match fs::read_to_string(format!("/proc/{}/stat", id.trim())) {
         Ok(stat) => !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with(['Z', 'X']),
         Err(_) => false,
@@ -135,7 +135,7 @@ pub fn lives(id: &str) -> bool {
 }
 
 /// A directory of one test's own, empty.
-pub fn scratch(name: &str) -> PathBuf {
+pub(crate) fn scratch(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{name}"));
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).unwrap();
@@ -143,20 +143,20 @@ pub fn scratch(name: &str) -> PathBuf {
 }
 
 /// The lines of a file that others write, as far as they are whole.
-pub fn lines(path: &Path) -> Vec<String> {
+pub(crate) fn lines(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rfind('\n').map_or(0, |last| last + 1);
     text[..whole].lines().map(ToOwned::to_owned).collect()
 }
 
 /// Waits for line number `index` of a file.
-pub fn line(path: &Path, index: usize) -> String {
+pub(crate) fn line(path: &Path, index: usize) -> String {
     until(&format!("line {index} of {}", path.display()), || lines(path).get(index).cloned())
 }
 
 /// A program on a terminal of its own, as the leader of a session.
-pub struct OnTerminal {
-    pub child: Child,
+pub(crate) struct OnTerminal {
+    pub(crate) child: Child,
     keyboard: File,
     screen: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
@@ -165,7 +165,7 @@ pub struct OnTerminal {
 
 impl OnTerminal {
     /// Starts `command` by way of `setsid --ctty`, which makes the terminal its controlling one.
-    pub fn start(command: &Command) -> Self {
+    pub(crate) fn start(command: &Command) -> Self {
         // Opened so that the programs of other tests, started meanwhile, do not get hold of it.
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let master = posix_openpt(flags).unwrap();
@@ -202,17 +202,17 @@ impl OnTerminal {
         Self { child, keyboard, screen, reader: Some(reader), seen: 0 }
     }
 
-    pub fn type_in(&mut self, keys: &str) {
+    pub(crate) fn type_in(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
     /// All that has been shown.
-    pub fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
     }
 
     /// Waits until `text` is shown, after what was waited for before.
-    pub fn expect(&mut self, text: &str) {
+    pub(crate) fn expect(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         loop {
             let screen = self.screen();
@@ -230,7 +230,7 @@ impl OnTerminal {
         }
     }
 
-    pub fn end(mut self) -> (ExitStatus, String) {
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let screen = &self.screen;
         let end = Instant::now() + PATIENCE;
         let status = loop {
