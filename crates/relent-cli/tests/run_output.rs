@@ -73,6 +73,25 @@ fn lines_stay_whole_in_one_place() {
     }
 }
 
+/// An unfinished line is shown, though it comes through us: somebody may have to answer it.
+#[test]
+fn a_prompt_is_seen() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command =
+        run(&["--stop-on", "output:nothing"], &sh("printf 'name? '; read name; echo hello $name >&2"));
+    command.stdin(Stdio::piped()).stdout(writer.try_clone().unwrap()).stderr(writer);
+    let mut wrapper = command.spawn().unwrap();
+    drop(command);
+    let mut prompt = [0; 6];
+    reader.read_exact(&mut prompt).unwrap();
+    assert_eq!(&prompt, b"name? ");
+    std::io::Write::write_all(&mut wrapper.stdin.take().unwrap(), b"you\n").unwrap();
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "hello you\n");
+    assert_eq!(ended(&mut wrapper).code(), Some(0));
+}
+
 /// `head -1` downstream ends it, quietly, as it would end the command alone.
 #[test]
 fn a_reader_that_leaves_ends_it_quietly() {

@@ -41,6 +41,13 @@ impl Stream {
     fn index(self) -> usize {
         self as usize
     }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Out => Self::Err,
+            Self::Err => Self::Out,
+        }
+    }
 }
 
 /// What is done with a command's output.
@@ -50,6 +57,8 @@ pub(super) struct Output {
     /// Which streams come through us, rather than going straight to where ours go.
     piped: [bool; 2],
     sources: [Source; 2],
+    /// The stream whose unfinished line is the last thing that was passed on, and since when. The other one waits.
+    open: Option<(Stream, Instant)>,
     live: Live,
     held: Spool,
 }
@@ -64,7 +73,7 @@ impl Output {
             Mode::Stream => watched,
             Mode::Last | Mode::Success => [true; 2],
         };
-        Self { mode, piped, sources: Default::default(), live, held: Spool::default() }
+        Self { mode, piped, sources: Default::default(), open: None, live, held: Spool::default() }
     }
 
     /// What the next attempt's command is given as standard output and standard error.
@@ -77,12 +86,16 @@ impl Output {
     pub(super) fn attach(&mut self, child: &mut Child) {
         let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
         self.sources = pipes.map(Source::new);
+        self.open = None;
     }
 
     /// Reads no more from it.
     pub(super) fn detach(&mut self, watcher: &mut Watcher) {
         for stream in Stream::BOTH {
             self.end(stream, watcher);
+        }
+        for stream in Stream::BOTH {
+            self.pass_ready(stream);
         }
     }
 
@@ -101,15 +114,20 @@ impl Output {
         self.live.failed
     }
 
-    /// When an unfinished line has waited long enough for its end.
+    /// When something has waited long enough.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.sources.iter().filter_map(|source| source.held_since).map(|since| since + PATIENCE).min()
+        let unfinished =
+            self.sources.iter().filter_map(|source| source.held_since).map(|since| since + PATIENCE);
+        let ready = self.sources.iter().any(|source| !source.ready.is_empty());
+        let blocked = self.open.filter(|_| ready).map(|(_, since)| since + COURTESY);
+        unfinished.chain(blocked).min()
     }
 
     pub(super) fn watch<'fd>(&'fd self, watch: &mut Watch<'fd>) {
         for (index, source) in self.sources.iter().enumerate() {
             if let Some(pipe) = &source.pipe
                 && self.live.has_room(index)
+                && source.ready.len() < FULL
             {
                 watch.add(What::Source(index), pipe, PollFlags::POLLIN);
             }
@@ -130,15 +148,40 @@ impl Output {
         }
     }
 
-    /// Passes unfinished lines on that nobody has finished: a prompt must be seen.
+    /// Passes on what has waited long enough: unfinished lines that nobody finishes (a prompt must be seen), and what
+    /// waits behind such a line of the other stream.
     pub(super) fn pass_due(&mut self, now: Instant) {
-        for stream in Stream::BOTH {
-            let source = self.source(stream);
-            if source.held_since.is_some_and(|since| since + PATIENCE <= now) {
-                let rest = source.take_rest();
-                self.pass(stream, &rest);
-            }
+        if self.open.is_some_and(|(_, since)| since + COURTESY <= now) {
+            self.open = None;
         }
+        for stream in Stream::BOTH {
+            self.settle(stream, now);
+        }
+    }
+
+    /// Passes on what is whole, and what is not if it has waited, unless the other stream is in the middle of a line.
+    fn settle(&mut self, stream: Stream, now: Instant) {
+        if self.open.is_some_and(|(open, _)| open != stream) {
+            return;
+        }
+        self.pass_ready(stream);
+        let source = self.source(stream);
+        if source.held_since.is_some_and(|since| since + PATIENCE <= now) {
+            let rest = source.take_rest();
+            self.open = Some((stream, now));
+            self.pass(stream, &rest);
+        }
+    }
+
+    fn pass_ready(&mut self, stream: Stream) {
+        let ready = std::mem::take(&mut self.source(stream).ready);
+        if ready.is_empty() {
+            return;
+        }
+        if self.open.is_some_and(|(open, _)| open == stream) {
+            self.open = None;
+        }
+        self.pass(stream, &ready);
     }
 
     /// Queues what was held of the last attempt, as far as it is to be shown: the next piece of it; false at the end.
@@ -177,24 +220,27 @@ impl Output {
         match read(pipe, &mut buffer) {
             Ok(0) => self.end(stream, watcher),
             Ok(count) => {
-                let lines = source.add(buffer.get(..count).unwrap_or_default(), stream, watcher);
-                self.pass(stream, &lines);
+                source.add(buffer.get(..count).unwrap_or_default(), stream, watcher);
                 self.hold_rest(stream, now);
+                // This line may have been what the other stream was waiting for.
+                for stream in [stream, stream.other()] {
+                    self.settle(stream, now);
+                }
             }
             Err(Errno::EAGAIN | Errno::EINTR) => {}
             Err(_) => self.end(stream, watcher),
         }
     }
 
-    /// Only where two streams meet has an unfinished line to wait.
+    /// Only where two streams meet has an unfinished line to wait: for a moment, or to its end where all is held anyway.
     fn hold_rest(&mut self, stream: Stream, now: Instant) {
-        let meet = self.live.together && self.mode == Mode::Stream;
+        let (meet, streams) = (self.live.together, self.mode == Mode::Stream);
         let source = self.source(stream);
-        if meet {
-            source.held_since = source.has_rest().then_some(now);
-        } else {
+        if !meet {
             let rest = source.take_rest();
-            self.pass(stream, &rest);
+            source.ready.extend_from_slice(&rest);
+        } else if streams {
+            source.held_since = source.has_rest().then_some(now);
         }
     }
 
@@ -207,7 +253,11 @@ impl Output {
         let rest = source.take_rest();
         source.line.clear();
         source.passed = 0;
-        self.pass(stream, &rest);
+        source.ready.extend_from_slice(&rest);
+        if self.open.is_none_or(|(open, _)| open == stream) {
+            self.pass_ready(stream);
+            self.open = None;
+        }
     }
 
     fn pass(&mut self, stream: Stream, bytes: &[u8]) {
@@ -238,6 +288,9 @@ impl Output {
 /// How long an unfinished line waits for its end before the other stream may break it.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// How long one stream waits for the end of a line that the other has begun to show.
+const COURTESY: Duration = Duration::from_secs(1);
+
 /// Longer lines are broken.
 const LONGEST_LINE: usize = 1 << 16;
 
@@ -251,6 +304,8 @@ struct Source {
     passed: usize,
     /// Since when the rest waits.
     held_since: Option<Instant>,
+    /// Whole lines that can be passed on.
+    ready: Vec<u8>,
 }
 
 impl Source {
@@ -259,23 +314,22 @@ impl Source {
         Self { pipe, ..Self::default() }
     }
 
-    /// Takes bytes in; returns what can be passed on as whole lines.
-    fn add(&mut self, bytes: &[u8], stream: Stream, watcher: &mut Watcher) -> Vec<u8> {
+    /// Takes bytes in; what can be passed on as whole lines is ready then.
+    fn add(&mut self, bytes: &[u8], stream: Stream, watcher: &mut Watcher) {
         self.line.extend_from_slice(bytes);
         let whole = match self.line.iter().rposition(|byte| *byte == b'\n') {
             Some(last) => last + 1,
             None if self.line.len() >= LONGEST_LINE => self.line.len(),
-            None => return Vec::new(),
+            None => return,
         };
         let rest = self.line.split_off(whole);
-        let mut lines = std::mem::replace(&mut self.line, rest);
+        let lines = std::mem::replace(&mut self.line, rest);
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             watcher.see(stream, line.strip_suffix(b"\n").unwrap_or(line));
         }
-        lines.drain(..self.passed.min(lines.len()));
+        self.ready.extend_from_slice(lines.get(self.passed..).unwrap_or_default());
         self.passed = 0;
         self.held_since = None;
-        lines
     }
 
     fn has_rest(&self) -> bool {
