@@ -99,9 +99,11 @@ impl Law {
     /// Draws a time, in nanoseconds.
     #[inline]
     pub fn draw(&self, dice: &mut Dice) -> u64 {
-        let nanos = |time: Duration| time.as_nanos() as f64;
+        // Through 64 bits: a conversion from 128 is a call.
+        let whole = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = |time: Duration| whole(time) as f64;
         match *self {
-            Self::Fixed(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+            Self::Fixed(time) => whole(time),
             Self::Uniform { from, to } => {
                 (nanos(from) + (nanos(to) - nanos(from)).max(0.0) * unit(dice)) as u64
             }

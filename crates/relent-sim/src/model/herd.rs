@@ -94,7 +94,12 @@ impl Herd {
         let mut served =
             Slots { per_slot: self.capacity / 1000, rest: self.capacity % 1000, ..Slots::default() };
         let horizon = nanos(self.horizon);
-        while let Some((now, client)) = queue.pop() {
+        loop {
+            let touch = |next: &[(u64, u32)]| {
+                let calls = next.iter().filter_map(|(_, client)| calls.get(*client as usize));
+                std::hint::black_box(calls.map(|call| u64::from(call.attempts())).sum::<u64>());
+            };
+            let Some((now, client)) = queue.pop_foreseeing(touch) else { break };
             if now > horizon || !pulse.beat(now) {
                 break;
             }

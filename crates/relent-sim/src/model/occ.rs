@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use relent_core::{Alone, Call, Class, Decision, Moment, Outcome, Policy, Reason, Timestamp};
+use relent_core::{Alone, Call, Class, Decision, Dice, Moment, Outcome, Policy, Reason, Timestamp};
 
-use crate::luck::{Luck, Purpose, Ziggurat};
+use crate::luck::{Luck, Ziggurat};
 use crate::model::Pulse;
 use crate::model::herd::nanos;
 use crate::queue::Queue;
@@ -75,13 +75,12 @@ impl Occ {
         queue.clear();
         clients.clear();
         let network = Network {
-            luck,
             ziggurat: Ziggurat::get(),
             delay: nanos(self.delay) as f64,
             deviation: nanos(self.deviation) as f64,
         };
         for id in 0..self.clients {
-            let (to_read, to_write, to_answer) = network.attempt(id, 1);
+            let (to_read, to_write, to_answer) = network.attempt(luck.decision(u64::from(id), 0));
             let call = Call::new(Some(Timestamp::ZERO));
             clients.push(Client { call, seen: 0, to_write, to_answer });
             queue.push(u64::from(to_read), id << 1);
@@ -113,7 +112,7 @@ impl Occ {
             match client.call.decide(policy, &mut Alone, Outcome::of(Class::Transient), moment) {
                 Decision::Retry { after, .. } => {
                     recorder.wait(u64::from(id), attempts, nanos(after));
-                    let (to_read, to_write, to_answer) = network.attempt(id, attempts + 1);
+                    let (to_read, to_write, to_answer) = network.attempt(entropy);
                     (client.to_write, client.to_answer) = (to_write, to_answer);
                     queue.push(
                         answered.saturating_add(nanos(after)).saturating_add(u64::from(to_read)),
@@ -127,7 +126,6 @@ impl Occ {
 }
 
 struct Network {
-    luck: Luck,
     ziggurat: &'static Ziggurat,
     delay: f64,
     deviation: f64,
@@ -135,10 +133,13 @@ struct Network {
 
 impl Network {
     /// The times of an attempt's messages: the read; its answer and the write; the write's answer. At most 4.3 s each.
+    /// Drawn by the number that decided the wait before the attempt: a hash of it is as good as another hash.
     #[inline]
-    fn attempt(&self, client: u32, attempt: u32) -> (u32, u32, u32) {
-        let mut dice = self.luck.dice(Purpose::Network, u64::from(client), attempt);
+    fn attempt(&self, entropy: u64) -> (u32, u32, u32) {
+        let mut dice = Dice::new(entropy ^ NETWORK);
         let mut message = || libm::fabs(self.delay + self.deviation * self.ziggurat.normal(&mut dice));
         (message() as u32, (message() + message()) as u32, message() as u32)
     }
 }
+
+const NETWORK: u64 = 0xd605_1d53_0e5b_0f11;
