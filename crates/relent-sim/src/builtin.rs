@@ -6,7 +6,8 @@ use relent_core::{HintPolicy, Jitter, Policy, PolicyBuilder};
 
 use crate::luck::Law;
 use crate::model::{
-    Arrivals, Clients, Edge, Ethernet, Fleet, Herd, Occ, Profile, RateLimit, Service, Trouble, TroubleKind,
+    Arrivals, Batch, Clients, Edge, Ethernet, Fleet, Herd, Occ, Profile, RateLimit, Repeats, Service,
+    Trouble, TroubleKind,
 };
 use crate::nearest::unknown;
 use crate::scenario::{Scenario, ScenarioError};
@@ -26,7 +27,7 @@ pub struct BuiltIn {
 }
 
 /// All built-in scenarios.
-pub const BUILT_INS: [BuiltIn; 11] = [
+pub const BUILT_INS: [BuiltIn; 12] = [
     BuiltIn {
         name: "herd",
         about: "All clients call at once; the server takes so many at a time and refuses the rest.",
@@ -148,6 +149,19 @@ pub const BUILT_INS: [BuiltIn; 11] = [
             ("outage", "10s", "how long that takes"),
         ],
         make: reconnect,
+    },
+    BuiltIn {
+        name: "batch",
+        about: "Nine healthy items and a poisoned one: what is tried again, all or what failed.",
+        options: &[
+            ("batches", "100", "how many, begun within a second"),
+            ("items", "10", "items of each"),
+            ("poisoned", "1", "how many of them always fail"),
+            ("error-rate", "0.01", "the part of the attempts at a healthy item that fail, 0 to 1"),
+            ("time", "10ms", "how long an attempt takes per item"),
+            ("repeats", "batch", "batch, halves or failed"),
+        ],
+        make: batch,
     },
     BuiltIn {
         name: "statemachine",
@@ -287,6 +301,26 @@ fn herd(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
 fn occ(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
     let (delay, deviation) = (options.duration("delay")?, options.duration("deviation")?);
     Ok(Scenario::occ(Occ { clients: options.positive("clients")?, delay, deviation, ..Occ::default() }))
+}
+
+fn batch(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
+    let repeats = match options.text("repeats") {
+        "batch" => Repeats::Batch,
+        "halves" => Repeats::Halves,
+        "failed" => Repeats::Failed,
+        other => {
+            let why = unknown("word", other, &["batch", "halves", "failed"]);
+            return Err(ScenarioError::new("repeats", why));
+        }
+    };
+    Ok(Scenario::batch(Batch {
+        batches: options.positive("batches")?,
+        items: options.positive("items")?,
+        poisoned: options.whole("poisoned")?,
+        error_rate: options.number("error-rate")?,
+        time: options.duration("time")?,
+        repeats,
+    }))
 }
 
 fn ethernet(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {

@@ -43,6 +43,7 @@ mod script;
 mod show;
 mod spread;
 mod strategy;
+mod sweep;
 mod text;
 
 pub use builtin::{BUILT_INS, BuiltIn, built_in};
@@ -50,8 +51,8 @@ pub use demo::{Aftermath, aftermath};
 pub use luck::{Law, Luck, Purpose};
 pub use measure::{Better, Estimate, Measure, Unit, Value, Values};
 pub use model::{
-    Arrivals, Broken, Clients, Edge, Ethernet, Fleet, Herd, Model, Occ, Order, Overload, Profile, RateLimit,
-    Service, Trouble, TroubleKind, metcalfe_boggs,
+    Arrivals, Batch, Broken, Clients, Edge, Ethernet, Fleet, Herd, Model, Occ, Order, Overload, Profile,
+    RateLimit, Repeats, Service, Trouble, TroubleKind, metcalfe_boggs,
 };
 pub use queue::Queue;
 pub use read::{ReadError, ReadErrors, read_scenario, scenario_names};
@@ -61,3 +62,4 @@ pub use scenario::{Cost, MAX_CLIENTS, Scenario, ScenarioError};
 pub use script::{Played, Step, play};
 pub use show::{Axis, Column, Figure, Line, Panel, Shape, panels};
 pub use strategy::{PREFIX, STRATEGIES, Strategies};
+pub use sweep::{Boundary, boundary, vulnerability};

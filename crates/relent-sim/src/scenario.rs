@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relent_core::Policy;
 
-use crate::model::{Ethernet, Fleet, Herd, Model, Occ};
+use crate::model::{Batch, Ethernet, Fleet, Herd, Model, Occ};
 use crate::record::{Frame, MAX_BINS};
 use crate::strategy::{PREFIX, Strategies};
 
@@ -151,12 +151,26 @@ impl Scenario {
         }
     }
 
+    /// Batches with poisoned items: five attempts.
+    pub fn batch(batch: Batch) -> Self {
+        let strategies = Strategies { attempts: Some(5), ..Strategies::default() };
+        let description =
+            "Batches in which some items can never succeed: what is tried again, all or what failed.";
+        Self {
+            bin: Duration::from_secs(1),
+            replications: 5,
+            strategies,
+            line_up: line_up(&strategies, &["no-retry", "none", "full"]),
+            ..Self::new("batch", description, Model::Batch(batch))
+        }
+    }
+
     /// A fleet, in bins of a second.
     pub fn fleet(name: &str, description: &str, fleet: Fleet) -> Self {
         Self { bin: Duration::from_secs(1), ..Self::new(name, description, Model::Fleet(fleet)) }
     }
 
-    /// Ends the simulation at another time.
+    /// Ends the simulation at another time. Batches end by themselves.
     pub fn set_horizon(&mut self, horizon: Duration) {
         match &mut self.model {
             Model::Herd(herd) => herd.horizon = horizon,
@@ -166,6 +180,7 @@ impl Scenario {
                 let slots = horizon.as_nanos() / ethernet.slot.as_nanos().max(1);
                 ethernet.slots = u64::try_from(slots).unwrap_or(u64::MAX);
             }
+            Model::Batch(_) => {}
         }
     }
 
@@ -213,6 +228,16 @@ impl Scenario {
                 (u64::from(occ.clients), occ.horizon)
             }
             Model::Fleet(fleet) => (fleet.client_count(), fleet.horizon.saturating_add(fleet.grace)),
+            Model::Batch(batch) => {
+                if batch.poisoned > batch.items {
+                    return Err(ScenarioError::new("poisoned", "more than there are items"));
+                }
+                if !(0.0..=1.0).contains(&batch.error_rate) {
+                    return Err(ScenarioError::new("error-rate", "a share from 0 to 1"));
+                }
+                check_clients("items", u64::from(batch.items))?;
+                (u64::from(batch.batches) * u64::from(batch.items), batch.horizon())
+            }
             Model::Ethernet(ethernet) => {
                 if ethernet.stations > 4096 {
                     return Err(ScenarioError::new("stations", "at most 4096"));
@@ -237,7 +262,7 @@ impl Scenario {
         }
         match &self.model {
             Model::Fleet(fleet) => fleet.check(),
-            Model::Herd(_) | Model::Occ(_) | Model::Ethernet(_) => check_clients("clients", clients),
+            _ => check_clients("clients", clients),
         }
     }
 
@@ -248,6 +273,7 @@ impl Scenario {
             Model::Occ(occ) => occ.frame(self.bin, cost),
             Model::Fleet(fleet) => fleet.frame(self.bin, cost, self.incident),
             Model::Ethernet(ethernet) => ethernet.frame(self.bin, cost),
+            Model::Batch(batch) => batch.frame(self.bin, cost),
         }
     }
 
@@ -258,6 +284,7 @@ impl Scenario {
             Model::Occ(occ) => occ.clients as usize,
             Model::Fleet(fleet) => fleet.client_count() as usize,
             Model::Ethernet(ethernet) => ethernet.stations as usize,
+            Model::Batch(batch) => batch.batches as usize * batch.items as usize,
         }
     }
 
@@ -276,6 +303,10 @@ impl Scenario {
                 (fleet.client_count() * 64 + calls / 5 + (1 << 20), calls.saturating_mul(11))
             }
             Model::Ethernet(ethernet) => (1 << 20, ethernet.slots),
+            Model::Batch(batch) => {
+                let items = u64::from(batch.batches) * u64::from(batch.items);
+                (items * 256 + (1 << 20), u64::from(batch.batches) * 8)
+            }
         }
     }
 }

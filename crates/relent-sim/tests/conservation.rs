@@ -7,8 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use relent_core::{Alone, Call, Class, Decision, Jitter, Moment, Outcome, Policy, Reason, Timestamp};
 use relent_sim::{
-    Arrivals, Clients, Comparison, Edge, Fleet, Herd, Law, Luck, Measure, Occ, Order, Overload, Profile,
-    RateLimit, Scenario, Service, Simulation, Trouble, TroubleKind, checksum,
+    Arrivals, Batch, Clients, Comparison, Edge, Fleet, Herd, Law, Luck, Measure, Occ, Order, Overload,
+    Profile, RateLimit, Repeats, Scenario, Service, Simulation, Trouble, TroubleKind, checksum,
 };
 
 fn ms(ms: u64) -> Duration {
@@ -69,6 +69,24 @@ proptest! {
             for measure in Measure::ALL {
                 prop_assert_eq!(a.estimate(measure), b.estimate(measure));
             }
+        }
+    }
+
+    #[test]
+    fn batches_conserve_items(
+        policy in any_policy(), batches in 1u32..20, items in 1u32..12, poisoned in 0u32..3, which in 0usize..3, seed: u64,
+    ) {
+        let repeats = [Repeats::Batch, Repeats::Halves, Repeats::Failed][which];
+        let poisoned = poisoned.min(items);
+        let batch = Batch { batches, items, poisoned, error_rate: 0.2, repeats, ..Batch::default() };
+        let simulation = Simulation::new(Scenario::batch(batch)).contender("a", policy.clone()).line_up();
+        let comparison = simulation.seed(seed).replications(1).max_events(300_000).run().unwrap();
+        conserved(&comparison);
+        let tally = &comparison.reports[0].tally;
+        // The poisoned ones never succeed; where only what failed is tried again, nobody else pays for them.
+        prop_assert!(tally.succeeded <= u64::from(batches * (items - poisoned)));
+        if tally.unfinished == 0 {
+            prop_assert_eq!(tally.calls, u64::from(batches * items));
         }
     }
 

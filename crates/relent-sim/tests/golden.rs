@@ -5,8 +5,10 @@
 
 use relent_sim::{Simulation, built_in};
 
+type Golden = (&'static str, &'static [(&'static str, &'static str)], u64);
+
 /// Scenario, options, hash of all figures and series.
-const GOLDEN: [(&str, &[(&str, &str)], u64); 11] = [
+const GOLDEN: [Golden; 12] = [
     ("herd", &[("clients", "2000"), ("horizon", "60s"), ("outage", "3s")], 0xb6f1_d549_33cc_9401),
     ("occ", &[("clients", "30"), ("replications", "5")], 0x424f_c816_9b55_2640),
     ("outage", &[("replications", "2")], 0x7a4c_cf6b_1515_f240),
@@ -17,6 +19,7 @@ const GOLDEN: [(&str, &[(&str, &str)], u64); 11] = [
     ("ethernet", &[("slots", "50000"), ("replications", "2")], 0x43d5_a190_d5dd_21fd),
     ("cron", &[("clients", "1000"), ("capacity", "50"), ("replications", "2")], 0x6df5_c25e_6dfd_0517),
     ("reconnect", &[("clients", "1000"), ("capacity", "50")], 0xc135_a498_39b8_545e),
+    ("batch", &[("repeats", "halves")], 0xeaff_de9e_4bed_4805),
     ("statemachine", &[("replications", "2")], 0x8331_a37d_0f53_901e),
 ];
 

@@ -1,10 +1,12 @@
 //! The models: what the clients call.
 
+pub(crate) mod batch;
 pub(crate) mod ethernet;
 pub(crate) mod fleet;
 pub(crate) mod herd;
 pub(crate) mod occ;
 
+pub use batch::{Batch, Repeats};
 pub use ethernet::{Ethernet, metcalfe_boggs};
 pub use fleet::{
     Arrivals, Clients, Edge, Fleet, Order, Overload, Profile, RateLimit, Service, Trouble, TroubleKind,
@@ -33,6 +35,8 @@ pub enum Model {
     Fleet(Fleet),
     /// Stations that share a cable.
     Ethernet(Ethernet),
+    /// Batches with poisoned items.
+    Batch(Batch),
 }
 
 /// A thread's place of work: a model, the memory that it uses again, and what it writes down.
@@ -47,6 +51,7 @@ enum Work<'a> {
     Occ(&'a Occ, occ::Scratch),
     Fleet(&'a Fleet, fleet::Scratch),
     Ethernet(&'a Ethernet, ethernet::Scratch),
+    Batch(&'a Batch, batch::Scratch),
 }
 
 impl<'a> Runner<'a> {
@@ -56,6 +61,7 @@ impl<'a> Runner<'a> {
             Model::Occ(occ) => Work::Occ(occ, occ::Scratch::default()),
             Model::Fleet(fleet) => Work::Fleet(fleet, fleet::Scratch::default()),
             Model::Ethernet(ethernet) => Work::Ethernet(ethernet, ethernet::Scratch::default()),
+            Model::Batch(batch) => Work::Batch(batch, batch::Scratch::default()),
         };
         Self { work, recorder: Recorder::new(scenario.frame(), scenario.clients()), efficiency: None }
     }
@@ -67,6 +73,7 @@ impl<'a> Runner<'a> {
             Work::Herd(herd, scratch) => herd.run(policy, luck, scratch, recorder, pulse),
             Work::Occ(occ, scratch) => occ.run(policy, luck, scratch, recorder, pulse),
             Work::Fleet(fleet, scratch) => fleet.run(policy, luck, scratch, recorder, pulse),
+            Work::Batch(batch, scratch) => batch.run(policy, luck, scratch, recorder, pulse),
             Work::Ethernet(ethernet, scratch) => {
                 self.efficiency = Some(ethernet.run(policy, luck, scratch, recorder, pulse));
             }
