@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{demo, explain, run};
+use crate::{demo, explain, run, simulate};
 
 /// Retries that know when to relent: one policy, decided in one place, obeyed everywhere.
 #[derive(Debug, Parser)]
@@ -28,7 +28,8 @@ Examples:
   relent demo                          see what this is for, in five seconds
   relent explain                       what the default policy does, attempt by attempt
   relent explain payments --resolved   a policy of relent.toml, and where each value comes from
-  relent run -- curl -fsS URL          a command, again until it succeeds";
+  relent run -- curl -fsS URL          a command, again until it succeeds
+  relent simulate outage               what policies do to a fleet";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -40,6 +41,9 @@ pub(crate) enum Command {
     /// Run a command, and again until it succeeds or the policy says stop
     #[command(after_help = run::EXAMPLES)]
     Run(Box<run::Args>),
+    /// Show what policies do to a fleet, in virtual time: load, success, latency, recovery
+    #[command(after_help = simulate::EXAMPLES)]
+    Simulate(Box<simulate::Args>),
     /// Print a shell's completions
     #[command(
         after_help = "Example:\n  relent completions bash > ~/.local/share/bash-completion/completions/relent"

@@ -15,6 +15,8 @@ pub(crate) enum ExitCode {
     Failure,
     /// 2: what was asked for makes no sense: an unknown option, a value or a policy that is refused.
     Usage,
+    /// 130, as a shell has it: Ctrl-C ended it early; what there was by then was shown.
+    Interrupted,
     /// That of the command that was run.
     Command(u8),
 }
@@ -25,6 +27,7 @@ impl From<ExitCode> for process::ExitCode {
             ExitCode::Success => 0,
             ExitCode::Failure => 1,
             ExitCode::Usage => 2,
+            ExitCode::Interrupted => 130,
             ExitCode::Command(code) => code,
         })
     }

@@ -6,9 +6,11 @@ mod demo;
 mod durations;
 mod exit;
 mod explain;
+mod fleet;
 mod policy_args;
 mod run;
 mod shell;
+mod simulate;
 mod terminal;
 
 use std::env;
@@ -46,6 +48,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Demo(args) => demo::run(&args, &Terminal::of_stdout()),
         Command::Explain(args) => explain::run(&args, &Terminal::of_stdout()),
         Command::Run(args) => run::run(*args),
+        Command::Simulate(args) => simulate::run(*args, &Terminal::of_stdout()),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { command } => shell::man(command.as_deref()),
     }

@@ -149,6 +149,16 @@ impl Resolved {
 /// The table of a policy that only concerns `relent run`.
 const RUN_TABLE: &str = "run";
 
+/// A policy file and its text: the tables that belong to others are read from there.
+#[derive(Debug)]
+pub(crate) struct PolicyFile {
+    pub(crate) file: File,
+    pub(crate) text: String,
+}
+
+/// The table beside the policies that belongs to `relent simulate`.
+const SCENARIOS: &str = "scenarios";
+
 /// What a policy file is called.
 const FILE_NAME: &str = "relent.toml";
 
@@ -164,9 +174,8 @@ impl PolicyArgs {
     pub(crate) fn resolve(&self, built_in: BuiltIn, more: &[Flag<'_>]) -> Result<Resolved, Error> {
         let flags = [&self.flags(), more].concat();
         // Not clap's business: a name on the command line must not be at odds with one in the environment.
-        let wanted =
-            self.policy.clone().or_else(|| env::var("RELENT_POLICY").ok().filter(|name| !name.is_empty()));
-        let Some(file) = self.file()? else {
+        let wanted = self.wanted();
+        let Some(PolicyFile { file, .. }) = self.open()? else {
             return match wanted.as_deref() {
                 Some(name) => Err(no_file_for(name)),
                 None => Ok(Resolved { found: built_in.with(&flags)?, file: None }),
@@ -182,8 +191,28 @@ impl PolicyArgs {
         }
     }
 
+    /// Whether anybody said which policy is meant, rather than leaving it to the defaults.
+    pub(crate) fn is_given(&self) -> bool {
+        self.wanted().is_some() || self.has_options()
+    }
+
+    /// Whether any value was given as an option.
+    pub(crate) fn has_options(&self) -> bool {
+        !self.flags().is_empty()
+    }
+
+    /// Takes the seed, for a command whose luck does not come from the policy.
+    pub(crate) fn take_seed(&mut self) -> Option<String> {
+        self.seed.take()
+    }
+
+    /// The name of the policy, by option or environment.
+    fn wanted(&self) -> Option<String> {
+        self.policy.clone().or_else(|| env::var("RELENT_POLICY").ok().filter(|name| !name.is_empty()))
+    }
+
     /// The policy file that was named, or else the nearest one upwards.
-    fn file(&self) -> Result<Option<File>, Error> {
+    pub(crate) fn open(&self) -> Result<Option<PolicyFile>, Error> {
         let of_environment =
             || env::var_os("RELENT_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
         let (path, text) = match self.config.clone().or_else(of_environment) {
@@ -196,9 +225,10 @@ impl PolicyArgs {
                 None => return Ok(None),
             },
         };
-        // The table that belongs to `run` is checked where it is used; no other command minds it.
-        let reader = Reader::new().policy_table(RUN_TABLE);
-        Ok(Some(reader.parse(&text, &path.display().to_string())?))
+        // The tables of `run` and `simulate` are checked where they are used; no other command minds them.
+        let reader = Reader::new().policy_table(RUN_TABLE).table(SCENARIOS);
+        let file = reader.parse(&text, &path.display().to_string())?;
+        Ok(Some(PolicyFile { file, text }))
     }
 
     /// What was given: option, key's path, text.
