@@ -117,7 +117,8 @@ impl Outage {
     fn met(&self, report: &Report) -> Met {
         let load = report.series.attempts.clone();
         let back = (self.lasts.as_nanos() / self.bin.as_nanos().max(1)) as usize;
-        let time = |measure| report.mean(measure).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let time =
+            |measure| report.mean(measure).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Met {
             peak: load.iter().skip(back).copied().max().unwrap_or(0),
             calls: report.tally.attempts,
@@ -135,8 +136,12 @@ mod tests {
     use super::*;
     use relent_core::{Jitter, PolicyBuilder};
 
-    const FLEET: Outage =
-        Outage { clients: 200, within: Duration::from_millis(100), lasts: Duration::from_secs(5), ..Outage::USUAL };
+    const FLEET: Outage = Outage {
+        clients: 200,
+        within: Duration::from_millis(100),
+        lasts: Duration::from_secs(5),
+        ..Outage::USUAL
+    };
 
     fn meet(policy: PolicyBuilder) -> Met {
         let [met] = FLEET.meet([policy.build().unwrap()]).unwrap();
@@ -184,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_stampede_is_broken_off() {
-        let policy = Policy::constant(Duration::ZERO).jitter(Jitter::None).unlimited_attempts().build().unwrap();
+        let policy =
+            Policy::constant(Duration::ZERO).jitter(Jitter::None).unlimited_attempts().build().unwrap();
         let [met] = Outage { max_events: 100_000, ..FLEET }.meet([policy]).unwrap();
         assert!(met.broken_off);
     }

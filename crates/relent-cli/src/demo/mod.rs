@@ -1,6 +1,5 @@
 //! `relent demo`: what this is for, in the first minute.
 
-mod herd;
 mod live;
 mod service;
 
@@ -14,9 +13,8 @@ use crate::chart;
 use crate::durations::short;
 use crate::exit::{Error, ExitCode};
 use crate::explain::{one_line, wrapped};
+use crate::fleet::{Met, Outage};
 use crate::terminal::{Terminal, style};
-
-use herd::{Fleet, Met};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -35,8 +33,10 @@ pub(crate) fn run(args: &Args, terminal: &Terminal) -> Result<ExitCode, Error> {
 
     writeln!(out)?;
     let (without, with) = policies().map_err(refused)?;
-    let fleet = Fleet { seed: args.seed, ..FLEET };
-    outage(&mut out, &fleet, &without, &with, *terminal)?;
+    let fleet = Outage { seed: args.seed, ..Outage::USUAL };
+    let described = one_line(&with, *terminal);
+    let met = fleet.meet([without, with]).map_err(|error| Error::usage(error.to_string()))?;
+    outage(&mut out, &fleet, &met, &described, *terminal)?;
 
     writeln!(out)?;
     writeln!(out, "{heading}3. Next{heading:#}")?;
@@ -55,21 +55,12 @@ fn program() -> &'static str {
     if env::var_os("CARGO_MANIFEST_DIR").is_some() { "cargo run -qr --" } else { "relent" }
 }
 
-const NEXT: [(&str, &str); 3] = [
+const NEXT: [(&str, &str); 4] = [
     ("explain --failure-rate 0.1", "what each attempt of the default policy gains"),
     ("explain --jitter none --deadline 500ms", "what is wrong with a policy"),
+    ("simulate outage", "what other policies do to a service that is out"),
     ("run --max-attempts 3 -- curl -fsS http://localhost/", "the same decisions around a command"),
 ];
-
-/// A service that loses a thousand clients for half a minute, and can then serve a tenth of them per second.
-const FLEET: Fleet = Fleet {
-    clients: 1000,
-    within: Duration::from_millis(500),
-    outage: Duration::from_secs(30),
-    capacity: 100,
-    bin: Duration::from_millis(100),
-    seed: 1,
-};
 
 /// The same policy without jitter and with it.
 fn policies() -> Result<(Policy, Policy), PolicyError> {
@@ -82,39 +73,37 @@ fn policies() -> Result<(Policy, Policy), PolicyError> {
 
 fn outage(
     out: &mut impl Write,
-    fleet: &Fleet,
-    without: &Policy,
-    with: &Policy,
+    fleet: &Outage,
+    [together, spread]: &[Met; 2],
+    policy: &str,
     terminal: Terminal,
 ) -> io::Result<()> {
     let (heading, bad, good) = (style::HEADING, style::BAD, style::GOOD);
-    let (together, spread) = (fleet.meet(without), fleet.meet(with));
     writeln!(
         out,
         "{heading}2. {} clients meet an outage of {}{heading:#}",
         fleet.clients,
-        short(fleet.outage)
+        short(fleet.lasts)
     )?;
     let about = format!(
-        "In virtual time. Once back, the service serves {} calls a second and refuses the rest. Policy: {}.",
-        fleet.capacity,
-        one_line(with, terminal)
+        "In virtual time. Once back, the service serves {} calls a second and refuses the rest. Policy: {policy}.",
+        fleet.capacity
     );
     wrapped(out, &about, 3, terminal)?;
-    let charts = Charts::of(fleet, &together, &spread, terminal);
+    let charts = Charts::of(fleet, together, spread, terminal);
     writeln!(out)?;
-    charts.draw(out, "without jitter", &together, bad)?;
-    charts.draw(out, "with it", &spread, good)?;
+    charts.draw(out, "without jitter", together, bad)?;
+    charts.draw(out, "with it", spread, good)?;
     charts.axis(out)?;
     writeln!(out)?;
-    wrapped(out, &sentence(fleet, &together, &spread), 3, terminal)
+    wrapped(out, &sentence(fleet, together, spread), 3, terminal)
 }
 
 /// What the two charts show, in numbers.
-fn sentence(fleet: &Fleet, together: &Met, spread: &Met) -> String {
+fn sentence(fleet: &Outage, together: &Met, spread: &Met) -> String {
     let fate = |met: &Met| {
         let (peak, bin, drained) = (met.peak, short(fleet.bin), short(met.drained));
-        match fleet.clients - met.served {
+        match u64::from(fleet.clients).saturating_sub(met.served) {
             0 => format!(
                 "meets up to {peak} calls per {bin} and has served everybody {drained} after the outage"
             ),
@@ -131,7 +120,7 @@ struct Charts {
     /// How many bins a column stands for.
     per_column: usize,
     columns: usize,
-    top: u32,
+    top: u64,
     outage: Duration,
 }
 
@@ -140,7 +129,7 @@ const MARGIN: usize = 6;
 const ROWS: usize = 5;
 
 impl Charts {
-    fn of(fleet: &Fleet, together: &Met, spread: &Met, terminal: Terminal) -> Self {
+    fn of(fleet: &Outage, together: &Met, spread: &Met, terminal: Terminal) -> Self {
         // Both end where the slower one ends, but the faster one must stay visible.
         let longest = together.load.len().max(spread.load.len());
         let shown = longest.min(spread.load.len().saturating_mul(3)).max(1);
@@ -153,18 +142,18 @@ impl Charts {
             columns: shown.div_ceil(per_column),
             // The first moment, when all clients notice at once, is the same for both and would hide the rest.
             top: together.peak.max(spread.peak).max(1),
-            outage: fleet.outage,
+            outage: fleet.lasts,
         }
     }
 
     /// The busiest bin of each column.
     fn draw(&self, out: &mut impl Write, title: &str, met: &Met, colour: anstyle::Style) -> io::Result<()> {
-        let busiest = |bins: &[u32]| f64::from(bins.iter().copied().max().unwrap_or(0));
+        let busiest = |bins: &[u64]| bins.iter().copied().max().unwrap_or(0) as f64;
         let columns: Vec<_> = met.load.chunks(self.per_column).map(busiest).take(self.columns).collect();
         let faint = style::FAINT;
         let cut = if self.terminal.width >= 66 { " (the first moment is cut off)" } else { "" };
         writeln!(out, "   {title}{faint}: calls per {}{cut}{faint:#}", short(self.bin))?;
-        for (row, line) in chart::area(&columns, self.top.into(), ROWS, self.terminal).into_iter().enumerate()
+        for (row, line) in chart::area(&columns, self.top as f64, ROWS, self.terminal).into_iter().enumerate()
         {
             let mark = if row == 0 { self.top.to_string() } else { String::new() };
             let border = if self.terminal.unicode { '│' } else { '|' };

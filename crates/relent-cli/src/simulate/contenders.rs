@@ -20,7 +20,8 @@ pub(super) fn of(
     }
     let mut contenders = vec![under_test(args, scenario)?];
     if args.vs.is_empty() {
-        let others = scenario.line_up.iter().filter(|(name, _)| contenders.iter().all(|(mine, _)| mine != name));
+        let others =
+            scenario.line_up.iter().filter(|(name, _)| contenders.iter().all(|(mine, _)| mine != name));
         contenders.extend(others.cloned().collect::<Vec<_>>());
         return Ok(contenders);
     }
@@ -36,8 +37,10 @@ pub(super) fn of(
 fn under_test(args: &Args, scenario: &Scenario) -> Result<(String, Policy), Error> {
     if let Some(name) = args.policy.policy.as_deref().filter(|name| name.starts_with(PREFIX)) {
         if args.policy.has_options() {
-            return Err(Error::usage(format!("--policy {name}: a built-in strategy takes no policy options"))
-                .help("give the values alone, such as --initial 100ms --jitter full"));
+            return Err(Error::usage(format!(
+                "--policy {name}: a built-in strategy takes no policy options"
+            ))
+            .help("give the values alone, such as --initial 100ms --jitter full"));
         }
         return Ok((name.to_owned(), strategy("--policy", name, scenario)?));
     }
@@ -84,7 +87,8 @@ fn strategy(option: &str, name: &str, scenario: &Scenario) -> Result<Policy, Err
         Some(Err(error)) => Err(Error::usage(format!("{option} {name}: {error}"))),
         None => {
             let known = STRATEGIES.map(|(name, _)| name).join(", ");
-            Err(Error::usage(format!("{option} {name}: there is no such strategy")).help(format!("one of: {known}")))
+            Err(Error::usage(format!("{option} {name}: there is no such strategy"))
+                .help(format!("one of: {known}")))
         }
     }
 }

@@ -50,7 +50,8 @@ fn all(out: &mut impl Write, file: Option<&PolicyFile>, terminal: Terminal) -> i
     for built_in in &BUILT_INS {
         writeln!(out, "  {accent}{}{accent:#}", built_in.name)?;
         wrapped(out, &in_charset(built_in.about, terminal), 4, terminal)?;
-        let options: Vec<_> = built_in.options.iter().map(|(key, value, _)| format!("{key}={value}")).collect();
+        let options: Vec<_> =
+            built_in.options.iter().map(|(key, value, _)| format!("{key}={value}")).collect();
         wrapped(out, &options.join(" "), 4, terminal)?;
     }
     writeln!(out, "  {faint}each: horizon bin replications seed{faint:#}")?;

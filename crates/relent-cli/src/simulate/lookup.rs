@@ -18,7 +18,9 @@ pub(super) fn scenario(name: &str, set: &[String], policies: Option<&PolicyFile>
         refuse_options(&options, name)?;
         return of_file(name, &resolve);
     }
-    if let Some(found) = policies.filter(|found| scenario_names(&found.text).iter().any(|known| known == name)) {
+    if let Some(found) =
+        policies.filter(|found| scenario_names(&found.text).iter().any(|known| known == name))
+    {
         let file = found.file.file_name();
         refuse_options(&options, &format!("[scenarios.{name}] of {file}"))?;
         return read_scenario(&found.text, file, Some(name), &resolve)
@@ -41,10 +43,12 @@ fn of_file(name: &str, resolve: &dyn Fn(&str) -> Option<Policy>) -> Result<Scena
     let scenarios = scenario_names(&text);
     if let Some(first) = scenarios.first() {
         let what = format!("{name} is a policy file with the scenarios {}", scenarios.join(", "));
-        return Err(Error::usage(harmless(&what))
-            .help(harmless(&format!("relent simulate --config {name} {first}"))));
+        return Err(
+            Error::usage(harmless(&what)).help(harmless(&format!("relent simulate --config {name} {first}")))
+        );
     }
-    let mut scenario = read_scenario(&text, name, None, resolve).map_err(|errors| located(&errors, name, &text))?;
+    let mut scenario =
+        read_scenario(&text, name, None, resolve).map_err(|errors| located(&errors, name, &text))?;
     let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str());
     stem.unwrap_or(name).clone_into(&mut scenario.name);
     Ok(scenario)
@@ -52,7 +56,9 @@ fn of_file(name: &str, resolve: &dyn Fn(&str) -> Option<Policy>) -> Result<Scena
 
 fn split(option: &str) -> Result<(&str, &str), Error> {
     let parts = option.split_once('=').filter(|(key, _)| !key.is_empty());
-    parts.ok_or_else(|| Error::usage(format!("--set {option}: expected KEY=VALUE")).help("such as --set clients=40"))
+    parts.ok_or_else(|| {
+        Error::usage(format!("--set {option}: expected KEY=VALUE")).help("such as --set clients=40")
+    })
 }
 
 fn refuse_options(options: &[(&str, &str)], place: &str) -> Result<(), Error> {
@@ -75,7 +81,9 @@ fn unknown(name: &str, policies: Option<&PolicyFile>) -> Error {
         Some((file, names)) if !names.is_empty() => {
             format!("it is no file, none of {file} ({}) and not built in", names.join(", "))
         }
-        Some((file, _)) => format!("it is no file, not in {file}, which has no [scenarios], and not built in"),
+        Some((file, _)) => {
+            format!("it is no file, not in {file}, which has no [scenarios], and not built in")
+        }
         None => "it is no file and not built in, and there is no relent.toml".to_owned(),
     };
     let help = of_file.or_else(of_built_ins).unwrap_or_else(|| "relent simulate --list shows all".to_owned());
@@ -92,14 +100,23 @@ fn located(errors: &ReadErrors, file: &str, text: &str) -> Error {
         let (line, column) = (error.line, error.column);
         let number = line.to_string();
         let gutter = number.len();
-        let shown: String = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().chars().take(LONGEST).collect();
+        let shown: String =
+            text.lines().nth(line.saturating_sub(1)).unwrap_or_default().chars().take(LONGEST).collect();
         let indent = column.saturating_sub(1);
         // Writing to a string does not fail.
         let _ = write!(what, "{}\n{:gutter$}--> {file}:{line}:{column}", harmless(&error.message), "");
         // A place beyond what is shown, or at the end of the text, has no mark.
         if indent < shown.chars().count() {
-            let shown: String = shown.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-            let _ = write!(what, "\n{:gutter$} |\n{number} | {}\n{:gutter$} | {:indent$}^", "", shown.trim_end(), "", "");
+            let shown: String =
+                shown.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+            let _ = write!(
+                what,
+                "\n{:gutter$} |\n{number} | {}\n{:gutter$} | {:indent$}^",
+                "",
+                shown.trim_end(),
+                "",
+                ""
+            );
         }
     }
     Error::usage(what)

@@ -132,9 +132,7 @@ pub(crate) fn run(mut args: Args, terminal: &Terminal) -> Result<ExitCode, Error
 }
 
 fn parse_seed(text: &str) -> Result<u64, Error> {
-    let refused = |_| {
-        Error::usage(format!("--seed: \"{text}\" is no whole number from 0 to {}", u64::MAX))
-    };
+    let refused = |_| Error::usage(format!("--seed: \"{text}\" is no whole number from 0 to {}", u64::MAX));
     text.parse().map_err(refused)
 }
 

@@ -35,7 +35,8 @@ impl Watch {
         let cancelled = Arc::new(AtomicBool::new(false));
         let failed = |source| Error::Failure { what: "catching Ctrl-C".to_owned(), source };
         // In this order: the first one finds the flag not yet set.
-        signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&cancelled)).map_err(failed)?;
+        signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&cancelled))
+            .map_err(failed)?;
         signal_hook::flag::register(SIGINT, Arc::clone(&cancelled)).map_err(failed)?;
         Ok(Self {
             cancelled,
@@ -73,7 +74,10 @@ impl Watch {
         let Progress { events, done, of } = progress;
         let seconds = now / 1000;
         let millions = events as f64 / 1e6;
-        let _ = write!(io::stderr(), "\r\x1b[K{done} of {of} runs, {millions:.1} M events, {seconds} s (Ctrl-C: what there is)");
+        let _ = write!(
+            io::stderr(),
+            "\r\x1b[K{done} of {of} runs, {millions:.1} M events, {seconds} s (Ctrl-C: what there is)"
+        );
         *shown = true;
     }
 
