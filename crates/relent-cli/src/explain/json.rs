@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::schedule::{DRAWS, Planned, SEED, Span};
-use super::{Explanation, one_line};
+use super::{Explanation, herd, one_line};
 use crate::terminal::Terminal;
 
 /// The version of the format: it changes when a reader of the old one could be misled.
 const VERSION: u32 = 1;
 
 pub(super) fn of(explanation: &Explanation) -> Value {
-    let Explanation { resolved, assumed, plan, warnings, with_values, .. } = explanation;
+    let Explanation { resolved, assumed, plan, warnings, fleet, with_values, .. } = explanation;
     let attempts: Vec<_> = plan.attempts.iter().map(attempt).collect();
     let warnings: Vec<_> = warnings
         .iter()
@@ -50,6 +50,7 @@ pub(super) fn of(explanation: &Explanation) -> Value {
             "usual_reason": plan.ends.as_str(),
         },
         "attempts_per_call": plan.load,
+        "fleet": fleet.as_ref().map(herd::json),
         "warnings": warnings,
     });
     if *with_values && let Some(policy) = answer.get_mut("policy").and_then(Value::as_object_mut) {

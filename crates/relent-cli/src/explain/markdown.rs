@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::schedule::Span;
 use super::text::{decimal, fine_percent, meaning, percent};
-use super::{Explanation, one_line};
+use super::{Explanation, herd, one_line};
 use crate::durations::short;
 use crate::terminal::Terminal;
 
@@ -68,6 +68,9 @@ pub(super) fn write(out: &mut impl Write, explanation: &Explanation) -> io::Resu
     }
     if let (Some(rate), Some(load)) = (explanation.assumed.failure_rate, plan.load) {
         writeln!(out, "- Attempts per call if {} fail: {}", percent(rate), decimal(load))?;
+    }
+    if let Some(met) = &explanation.fleet {
+        writeln!(out, "- {}", herd::line(met))?;
     }
     if let Some(means) = explanation.means() {
         writeln!(out, "- {means}")?;

@@ -1,6 +1,7 @@
 //! `relent explain`: what a policy does, before it does it.
 
 mod defaults;
+mod herd;
 mod json;
 mod markdown;
 mod schedule;
@@ -16,6 +17,7 @@ use relent_core::{Backoff, Class, First, HintMode, Jitter, Policy, Schedule};
 
 use crate::durations::{self, short};
 use crate::exit::{Error, ExitCode};
+use crate::fleet::Met;
 use crate::policy_args::{PolicyArgs, Resolved};
 use crate::terminal::Terminal;
 
@@ -102,6 +104,8 @@ struct Explanation {
     assumed: Assumptions,
     plan: Plan,
     warnings: Vec<Warning>,
+    /// What the policy does to a fleet in an outage.
+    fleet: Option<Met>,
     /// Whether it starts from the defaults of `relent run`.
     for_run: bool,
     /// Whether each value is to be shown with its origin.
@@ -149,7 +153,8 @@ impl Explanation {
         let plan = Plan::of(resolved.policy(), &assumed);
         let caller = Caller { timeout: args.caller_timeout, not_idempotent: args.not_idempotent };
         let warnings = warnings::of(&resolved, &plan, &assumed, caller);
-        Ok(Self { resolved, assumed, plan, warnings, for_run: args.run, with_values: args.resolved })
+        let fleet = herd::of(resolved.policy());
+        Ok(Self { resolved, assumed, plan, warnings, fleet, for_run: args.run, with_values: args.resolved })
     }
 
     /// What is explained: the policy's name and file, or "the default policy".

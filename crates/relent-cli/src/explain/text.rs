@@ -6,7 +6,7 @@ use relent_core::Reason;
 
 use super::schedule::{LONGEST_CALL, Plan, Planned, Span};
 use super::warnings::Level;
-use super::{Explanation, one_line};
+use super::{Explanation, herd, one_line};
 use crate::chart::range_bar;
 use crate::durations::{column, short};
 use crate::terminal::{Terminal, style};
@@ -148,6 +148,7 @@ fn summary(explanation: &Explanation) -> Vec<String> {
             assumed.retry_after.map(|asked| format!(" and asks for {}", short(asked))).unwrap_or_default();
         lines.push(format!("Assumed: a failing attempt takes {}{asked}.", short(assumed.latency)));
     }
+    lines.extend(explanation.fleet.as_ref().map(herd::line));
     lines
 }
 
