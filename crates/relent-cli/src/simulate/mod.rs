@@ -110,7 +110,7 @@ pub(crate) fn run(mut args: Args, terminal: &Terminal) -> Result<ExitCode, Error
     let interrupted = watch.end();
     let comparison = comparison.map_err(|error| cannot_work(name, &error))?;
 
-    write_file(args.svg.as_deref(), || comparison.svg())?;
+    write_file(args.svg.as_deref(), || show::picture(&comparison).svg())?;
     write_file(args.csv.as_deref(), || comparison.csv())?;
     write_file(args.series.as_deref(), || comparison.series_csv())?;
     let mut out = anstream::stdout().lock();

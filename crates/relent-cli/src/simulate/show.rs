@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use relent_sim::{Column, Comparison};
+use relent_sim::{Column, Comparison, Figure};
 
 use crate::chart::area;
 use crate::explain::wrapped;
@@ -37,6 +37,17 @@ pub(super) fn write(
         writeln!(out)?;
     }
     wrapped(out, &in_charset(&comparison.sentence(), terminal), 0, terminal)
+}
+
+/// The load over time, under what the scenario says about itself where there is room for it.
+pub(super) fn picture(comparison: &Comparison) -> Figure {
+    const ROOM: usize = 80;
+    let description = comparison.scenario.description.trim_end_matches('.');
+    let figure = comparison.figure(Column::Attempts);
+    match description.chars().count() {
+        1..=ROOM => Figure { title: description.to_owned(), ..figure },
+        _ => figure,
+    }
 }
 
 /// The chart where there is nothing but ASCII.
