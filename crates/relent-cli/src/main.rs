@@ -19,12 +19,12 @@ use std::process;
 
 use clap::{CommandFactory, Parser};
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Color, Command};
 use crate::exit::{Error, ExitCode};
 use crate::terminal::Terminal;
 
 fn main() -> process::ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return refused(&error).into(),
     };
@@ -41,6 +41,17 @@ fn main() -> process::ExitCode {
         }
     };
     code.into()
+}
+
+/// Commands are started through `run` often and in scripts, where each millisecond is multiplied: it does not wait until
+/// the definitions of all the other commands are built. What is not plain goes the long way.
+fn parse() -> Result<Cli, clap::Error> {
+    if env::args_os().nth(1).is_some_and(|command| command == "run")
+        && let Ok(args) = run::Args::parse_alone(env::args_os().skip(1))
+    {
+        return Ok(Cli { color: Color::default(), command: Command::Run(Box::new(args)) });
+    }
+    Cli::try_parse()
 }
 
 fn dispatch(command: Command) -> Result<ExitCode, Error> {

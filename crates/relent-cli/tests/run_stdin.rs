@@ -150,13 +150,14 @@ fn past_the_limit_there_is_no_retry() {
 #[test]
 fn a_gigabyte_goes_through() {
     let script = "wc -c; grep VmHWM /proc/$PPID/status; exit 1";
-    let zeros = std::process::Command::new("head")
+    let mut zeros = std::process::Command::new("head")
         .args(["-c", "1073741824", "/dev/zero"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut run = run(&["--max-attempts", "2"], &sh(script));
-    let done = finish(run.env("TMPDIR", scratch("gigabyte")).stdin(zeros.stdout.unwrap()));
+    let done = finish(run.env("TMPDIR", scratch("gigabyte")).stdin(zeros.stdout.take().unwrap()));
+    zeros.wait().unwrap();
     let mut said = done.stdout.lines();
     assert_eq!(said.next(), Some("1073741824"), "{done:?}");
     let peak: u64 = said.next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();

@@ -21,6 +21,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::{Args as _, FromArgMatches as _};
 use nix::poll::PollFlags;
 use nix::sys::signal::{Signal, raise};
 use relent::blocking::Timer;
@@ -104,6 +105,16 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Reads the arguments that follow the program's name, from the word `run` on, as the whole definition would.
+    ///
+    /// # Errors
+    ///
+    /// What the whole definition may still understand, and can complain about better.
+    pub(crate) fn parse_alone(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let definition = Self::augment_args(clap::Command::new("run"));
+        Self::from_arg_matches(&definition.try_get_matches_from(arguments)?)
+    }
+
     /// What the options say about ends, over what the policy's table `run` says.
     fn rules(&self, resolved: &Resolved) -> Result<Rules, Error> {
         let (table, mut checks) = resolved.run_table();
@@ -173,7 +184,7 @@ struct End {
     reason: Reason,
     /// How many were made; of a success not counted.
     attempts: u32,
-    last: Option<Box<Ended>>,
+    last: Option<Ended>,
 }
 
 impl Run {
@@ -217,7 +228,7 @@ impl Run {
             .timer(Pauses(self))
             .cancel_on(&self.token)
             .notify(|event| self.report.borrow_mut().event(event))
-            .when(|ended: &Box<Ended>| self.judge(ended));
+            .when(|ended: &Ended| self.judge(ended));
         if let Some(name) = name {
             call = call.name(name);
         }
@@ -226,8 +237,7 @@ impl Run {
             let last = self.report.borrow().last_code();
             let environment = environment::of_attempt(&attempt, ends, last);
             let mut wrapper = self.wrapper.borrow_mut();
-            let ended =
-                Box::new(wrapper.attempt(command, &environment, self.limit(policy, attempt.remaining())));
+            let ended = wrapper.attempt(command, &environment, self.limit(policy, attempt.remaining()));
             drop(wrapper);
             self.report.borrow_mut().ended(&ended.how);
             if let Some(signal) = ended.cancelled_by {

@@ -63,7 +63,7 @@ impl Report {
     }
 
     /// Takes in an event of the driver.
-    pub(super) fn event(&mut self, event: &Event<'_, Box<Ended>>) {
+    pub(super) fn event(&mut self, event: &Event<'_, Ended>) {
         self.write_event(event);
         let Some(ended) = event.error else { return };
         if let Some((wait, _)) = event.wait() {
@@ -141,7 +141,7 @@ impl Report {
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    fn write_event(&mut self, event: &Event<'_, Box<Ended>>) {
+    fn write_event(&mut self, event: &Event<'_, Ended>) {
         if self.events.is_none() {
             return;
         }
@@ -173,7 +173,7 @@ impl Report {
     }
 }
 
-fn attempt_failed(event: &Event<'_, Box<Ended>>, how: &How) -> String {
+fn attempt_failed(event: &Event<'_, Ended>, how: &How) -> String {
     let attempt = event.attempt();
     match event.max_attempts {
         Some(max) => format!("attempt {attempt} of {max} failed ({how})"),

@@ -161,8 +161,7 @@ impl Rules {
     pub(super) fn outcome(&self, how: &How, watcher: &Watcher) -> Outcome {
         let mut found = watcher.patterns.iter().map(|pattern| pattern.found);
         // In the order in which `watcher` collected them, so each test meets its own pattern; all are looked at.
-        let mut any =
-            |tests: &[Test]| tests.iter().fold(false, |any, test| test.meets(how, &mut found) || any);
+        let mut any = |tests: &[Test]| tests.iter().filter(|test| test.meets(how, &mut found)).count() > 0;
         let (success, mut stop, mut retry) = (any(&self.success_on), any(&self.stop_on), any(&self.retry_on));
         if let (How::Exited(0), true) = (how, self.success_on.is_empty()) {
             // What a success says does not make a failure of it; only its number can.

@@ -53,7 +53,7 @@ impl Signals {
         let numbers =
             caught.filter(|signal| *signal == Signal::SIGCHLD || kept(signal)).map(|signal| signal as i32);
         let (read, write) = UnixStream::pair()?;
-        let delivery = SignalDelivery::with_pipe(read, write, SignalOnly::default(), numbers)?;
+        let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, numbers)?;
         // A parent that blocked it would leave us waiting for children that have long ended.
         let _ = SigSet::from(Signal::SIGCHLD).thread_unblock();
         Ok(Self { delivery, ignored })
