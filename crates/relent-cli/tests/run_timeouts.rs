@@ -121,6 +121,19 @@ fn a_subreaper_ends_strays_too() {
     assert!(lines(&ids).iter().all(|id| !lives(id)), "{:?}", lines(&ids));
 }
 
+/// A wrapper inside a wrapper hands it on: the inner command has a group that the outer one knows nothing of.
+#[test]
+fn a_timeout_reaches_through_an_inner_wrapper() {
+    let directory = scratch("nested-timeout");
+    let ids = directory.join("ids");
+    let script = format!("echo $$ >> {}; exec sleep 1000", ids.display());
+    let inner = [env!("CARGO_BIN_EXE_relent"), "run", "--", "sh", "-c", &script];
+    let done = finish(&mut run(&["--attempt-timeout", "500ms", "--max-attempts", "2"], &inner));
+    assert_eq!(done.code(), 124, "{done:?}");
+    assert_eq!(lines(&ids).len(), 2);
+    assert!(lines(&ids).iter().all(|id| !lives(id)));
+}
+
 /// A failed attempt's leftovers would meet the next attempt.
 #[test]
 fn what_a_failure_leaves_is_ended_before_the_next_attempt() {

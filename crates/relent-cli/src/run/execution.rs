@@ -126,6 +126,14 @@ impl fmt::Display for How {
     }
 }
 
+impl Ended {
+    /// A signal that came between a wait and the attempt after it.
+    fn before_it_began(signal: Signal) -> Self {
+        let outcome = relent_core::Outcome::of(relent_core::Class::Cancelled);
+        Self { how: How::Killed(signal as i32), outcome, cancelled_by: Some(signal), output_failed: None }
+    }
+}
+
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.how.fmt(f)
@@ -140,6 +148,9 @@ impl Wrapper {
         environment: &[(&str, Option<String>)],
         limit: Option<Limit>,
     ) -> Ended {
+        if let Some(signal) = self.signals.take_ending() {
+            return Ended::before_it_began(signal);
+        }
         let mut watcher = self.rules.watcher();
         let child = match self.start(command, environment) {
             Ok(child) => child,

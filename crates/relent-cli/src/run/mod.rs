@@ -352,11 +352,7 @@ impl Run {
             for (what, _) in happened {
                 output.write(what);
             }
-            let ended = signals.take().into_iter().find_map(|meaning| match meaning {
-                Meaning::End(signal) => Some(signal),
-                _ => None,
-            });
-            if let Some(signal) = ended {
+            if let Some(signal) = signals.take_ending() {
                 return self.cancel(signal);
             }
             if output.failed() == Some(nix::errno::Errno::EPIPE) {

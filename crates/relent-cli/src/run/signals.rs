@@ -64,6 +64,14 @@ impl Signals {
         self.delivery.pending().filter_map(|number| Signal::try_from(number).ok()).map(meaning).collect()
     }
 
+    /// The first of those that have arrived that ends the call. The others are dropped.
+    pub(super) fn take_ending(&mut self) -> Option<Signal> {
+        self.take().into_iter().find_map(|meaning| match meaning {
+            Meaning::End(signal) => Some(signal),
+            _ => None,
+        })
+    }
+
     /// Whether this one is caught, rather than having been ignored from the start.
     pub(super) fn catches(&self, signal: Signal) -> bool {
         self.ignored & bit(signal) == 0
