@@ -19,7 +19,8 @@ pub struct Herd {
     pub clients: u32,
     /// Their first attempts arrive evenly within this time.
     pub within: Duration,
-    /// How many attempts the server serves per second, counted per millisecond.
+    /// How many attempts the server serves per second. It counts them per millisecond, or where that would be fewer
+    /// than ten, per the time of ten.
     pub capacity: u64,
     /// The shortest and the longest time from an answer until an immediate retry arrives.
     pub round_trip: (Duration, Duration),
@@ -28,9 +29,6 @@ pub struct Herd {
     /// After this time the simulation ends.
     pub horizon: Duration,
 }
-
-/// The server counts what it takes per millisecond.
-const SLOT: u64 = 1_000_000;
 
 impl Default for Herd {
     /// A hundred thousand clients within 2 ms on a server that takes 2 000 per second.
@@ -91,8 +89,7 @@ impl Herd {
             calls.push(call);
             queue.push(began.saturating_add(spread), client);
         }
-        let mut served =
-            Slots { per_slot: self.capacity / 1000, rest: self.capacity % 1000, ..Slots::default() };
+        let mut served = Slots::new(self.capacity);
         let horizon = nanos(self.horizon);
         loop {
             let touch = |next: &[(u64, u32)]| {
@@ -130,26 +127,30 @@ impl Herd {
     }
 }
 
-/// What the server has taken in the current millisecond.
-#[derive(Default)]
+/// What the server may still take in the current slot of time.
 struct Slots {
-    per_slot: u64,
-    /// What the capacity per second leaves when it is divided by a thousand.
-    rest: u64,
-    slot: u64,
+    capacity: u64,
+    length: u64,
     ends: u64,
     left: u64,
 }
 
 impl Slots {
+    fn new(capacity: u64) -> Self {
+        let length = (10_000_000_000 / capacity.max(1)).clamp(1_000_000, 1_000_000_000);
+        Self { capacity, length, ends: 0, left: 0 }
+    }
+
     #[inline]
     fn take(&mut self, now: u64) -> bool {
         if now >= self.ends {
-            self.slot = now / SLOT;
-            self.ends = (self.slot + 1).saturating_mul(SLOT);
-            // Millisecond k has the k-th difference of ⌊k·rest/1000⌋ more.
-            let more = (self.slot + 1) * self.rest / 1000 - self.slot * self.rest / 1000;
-            self.left = self.per_slot + more;
+            let slot = now / self.length;
+            self.ends = (slot + 1).saturating_mul(self.length);
+            // A slot has what the capacity up to its end has more than up to its beginning, in whole attempts.
+            let up_to = |slot: u64| {
+                u128::from(slot) * u128::from(self.length) * u128::from(self.capacity) / 1_000_000_000
+            };
+            self.left = u64::try_from(up_to(slot + 1) - up_to(slot)).unwrap_or(u64::MAX);
         }
         let free = self.left > 0;
         self.left -= u64::from(free);

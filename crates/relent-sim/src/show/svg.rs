@@ -118,15 +118,19 @@ impl Figure {
             draw(&mut out, line, index % 8, &x, &y);
             let column = (index % 3) as f64 * (WIDTH - LEFT) / 3.0 + LEFT;
             let row = HEIGHT + (index / 3) as f64 * LEGEND_ROW;
-            let dashed = if line.shape == Shape::Dashed { " dashed" } else { "" };
-            let _ = writeln!(
-                out,
-                "<path class=\"line c{}{dashed}\" d=\"M{column:.0} {row:.0}h18\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
-                index % 8,
-                column + 24.0,
-                row + 4.0,
-                escaped(&line.name)
-            );
+            let sample = match line.shape {
+                Shape::Dots => format!(
+                    "<circle class=\"c{}\" cx=\"{:.0}\" cy=\"{row:.0}\" r=\"3\"/>",
+                    index % 8,
+                    column + 9.0
+                ),
+                shape => {
+                    let dashed = if shape == Shape::Dashed { " dashed" } else { "" };
+                    format!("<path class=\"line c{}{dashed}\" d=\"M{column:.0} {row:.0}h18\"/>", index % 8)
+                }
+            };
+            let (x, y) = (column + 24.0, row + 4.0);
+            let _ = writeln!(out, "{sample}<text x=\"{x:.0}\" y=\"{y:.0}\">{}</text>", escaped(&line.name));
         }
         out.push_str("</svg>\n");
         out

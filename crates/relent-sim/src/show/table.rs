@@ -103,15 +103,18 @@ impl Comparison {
             })
         });
         let mut sentence = lasted + &each.collect::<Vec<String>>().join("; ");
-        let amplification =
-            self.reports.iter().filter_map(|report| Some((report, report.mean(Measure::Amplification)?)));
-        if let Some((report, most)) =
-            amplification.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, most)| *most > 1.005)
+        if let Some((least, most)) = self.extremes(|report| report.mean(Measure::Success))
+            && most.1 > least.1 + 0.005
+        {
+            sentence.push_str(&format!("; {} serves most calls ({})", most.0, share(most.1)));
+        }
+        if let Some((_, most)) = self.extremes(|report| report.mean(Measure::Amplification))
+            && most.1 > 1.005
         {
             sentence.push_str(&format!(
                 "; {} makes the most attempts, {} per call",
-                report.name,
-                text::number(most)
+                most.0,
+                text::number(most.1)
             ));
         }
         sentence + "."
