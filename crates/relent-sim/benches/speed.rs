@@ -86,6 +86,12 @@ fn herds(clients: u32) {
     println!("\nherd of {clients}: {} events, checksum {:016x}", report.tally.events, report.tally.waits);
     println!("  drained after {:.1} s", report.mean(Measure::Drain).unwrap());
     rate("engine with the core", one, report.tally.events);
+    #[cfg(target_os = "linux")]
+    println!("  peak memory so far {}", peak_memory());
+    if clients > 2_000_000 {
+        // The plain loop would take minutes, two replications at once twice the memory.
+        return;
+    }
     let started = Stopwatch::start();
     let (events, sum) = plain_herd(&herd);
     rate("plain BinaryHeap, no core", started.read(), events);
@@ -96,8 +102,6 @@ fn herds(clients: u32) {
         "  two replications on two threads: {:.2} times as fast",
         serial.as_secs_f64() / parallel.as_secs_f64()
     );
-    #[cfg(target_os = "linux")]
-    println!("  peak memory {}", peak_memory());
 }
 
 /// A stopwatch for the processor's time of this process, all threads, where it is known (to 10 ms): other processes
