@@ -160,6 +160,8 @@ fn each_warning_and_its_absence() {
         ("seeded", &["--seed", "7"]),
         ("immediate_first_retry", &["--first", "immediate"]),
         ("initial_too_short", &["--initial", "5ms"]),
+        ("initial_too_short", &["--cap", "0s"]),
+        ("burst_before_deadline", &["--deadline", "1s", "--on-deadline", "fit", "--max-attempts", "unlimited"]),
         ("no_cap", &["--cap", "none"]),
         ("cap_never_reached", &["--cap", "20s"]),
         ("unlimited_without_deadline", &["--max-attempts", "unlimited"]),
@@ -181,6 +183,35 @@ fn each_warning_and_its_absence() {
     let harmless =
         [&sound[..], &["--not-idempotent", "--require-idempotency", "--caller-timeout", "20s"]].concat();
     assert_eq!(codes(&harmless), [""; 0]);
+    // A floor keeps the cut waits apart, and so does a limit that ends the call before.
+    let fit = [&sound[..], &["--on-deadline", "fit"]].concat();
+    assert_eq!(codes(&fit), [""; 0]);
+    assert_eq!(codes(&[&fit[..], &["--max-attempts", "unlimited", "--floor", "100ms"]].concat()), [""; 0]);
+}
+
+#[test]
+fn what_lies_beyond_the_table_is_counted_too() {
+    let endless = ["--max-attempts", "unlimited", "--failure-rate", "0.9"];
+    let answer = json(&endless);
+    assert!((answer["attempts_per_call"].as_f64().unwrap() - 10.0).abs() < 1e-9, "{answer}");
+    assert!(answer["when_all_fail"]["mean_calls"].is_null(), "{answer}");
+    assert!(answer["when_all_fail"]["usual_reason"].is_null(), "{answer}");
+    let text = explained(&endless);
+    assert!(text.contains("sees 10 attempts per call; in an outage without end."), "{text}");
+    assert!(!text.contains("usually ends"), "{text}");
+
+    let answer = json(&["--max-attempts", "30000", "--failure-rate", "1"]);
+    assert_eq!(answer["when_all_fail"]["mean_calls"], 30_000.0);
+    assert_eq!(answer["when_all_fail"]["usual_reason"], "attempts_exhausted");
+    assert_eq!(answer["attempts_per_call"], 30_000.0);
+
+    // A wait of 1 s each: a day holds 86 400 attempts, and a deadline ends them.
+    let day = ["--backoff", "constant", "--initial", "1s", "--jitter", "none", "--max-attempts", "unlimited"];
+    let answer = json(&[&day[..], &["--deadline", "1d"]].concat());
+    assert_eq!(answer["when_all_fail"]["mean_calls"], 86_400.0);
+    assert_eq!(answer["when_all_fail"]["usual_reason"], "deadline_would_pass");
+    let text = explained(&[&day[..], &["--deadline", "36500d"]].concat());
+    assert!(text.contains("more than 1000000 attempts") && !text.contains("usually ends"), "{text}");
 }
 
 #[test]
@@ -202,6 +233,7 @@ fn what_makes_no_sense_is_refused_with_place_and_way_out() {
     assert!(refused(&["--jitter", "decorrelated", "--multiplier", "3"]).contains("has no effect"));
     assert!(refused(&["--failure-rate", "1.5"]).contains("from 0 to 1"));
     assert!(refused(&["--class", "bad"]).contains("transient"));
+    assert!(refused(&["--class", "success"]).contains("do not fail that way"));
     assert!(refused(&["--jiter", "full"]).contains("--jitter"));
     assert!(refused(&["--latency", "3"]).contains("--latency"));
     place.write("relent.toml", "version = 1\n[policies.default]\nmax_retries = 3\nbackof.initial = 5\n");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use relent_core::Reason;
 use serde_json::{Value, json};
 
 use super::schedule::{DRAWS, Planned, SEED, Span};
@@ -47,9 +48,9 @@ pub(super) fn of(explanation: &Explanation) -> Value {
             "waits_ms": plan.waits.map(span),
             "waits_if_asked_ms": plan.waits_if_asked.map(millis),
             "worst_case_ms": plan.worst.map(millis),
-            "usual_reason": plan.ends.as_str(),
+            "usual_reason": plan.ends.map(Reason::as_str),
         },
-        "attempts_per_call": plan.load,
+        "attempts_per_call": plan.load.filter(|load| load.is_finite()),
         "fleet": fleet.as_ref().map(herd::json),
         "warnings": warnings,
     });

@@ -63,8 +63,8 @@ pub(super) fn write(out: &mut impl Write, explanation: &Explanation) -> io::Resu
     }
     let worst = plan.worst.map_or("nothing limits it".to_owned(), short);
     writeln!(out, "- Worst case: {worst}")?;
-    if plan.calls.is_some() || policy.deadline().is_some() {
-        writeln!(out, "- Usual end when all fail: `{}`, {}", plan.ends.as_str(), meaning(plan.ends))?;
+    if let Some(end) = plan.ends {
+        writeln!(out, "- Usual end when all fail: `{}`, {}", end.as_str(), meaning(end))?;
     }
     if let (Some(rate), Some(load)) = (explanation.assumed.failure_rate, plan.load) {
         writeln!(out, "- Attempts per call if {} fail: {}", percent(rate), decimal(load))?;

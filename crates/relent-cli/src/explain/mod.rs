@@ -252,6 +252,9 @@ fn parse_share(text: &str) -> Result<f64, String> {
 }
 
 fn parse_class(text: &str) -> Result<Class, String> {
-    let known = || Class::ALL.map(Class::as_str).join(", ");
-    text.parse().map_err(|_| format!("no such class; one of {}", known()))
+    let known = || Class::ALL.into_iter().skip(1).map(Class::as_str).collect::<Vec<_>>().join(", ");
+    match text.parse() {
+        Ok(Class::Success) => Err(format!("attempts do not fail that way; one of {}", known())),
+        class => class.map_err(|_| format!("no such class; one of {}", known())),
+    }
 }

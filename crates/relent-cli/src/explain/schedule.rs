@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     pub(crate) attempts: Vec<Planned>,
     /// How many attempts there are at most; none: no limit, or more than were looked at.
     pub(crate) calls: Option<u32>,
-    /// How many attempts a call makes on average when all fail.
+    /// How many attempts a call makes on average when all fail; infinite: no limit, or more than were looked at.
     pub(crate) mean_calls: f64,
     /// All waits of a call together, before any deadline; none: no end.
     pub(crate) waits: Option<Span>,
@@ -44,9 +44,11 @@ pub(crate) struct Plan {
     pub(crate) longest_wait: Duration,
     /// The share of calls that come to the last attempt when all fail.
     pub(crate) last_reached: f64,
-    /// Why most of the calls end whose attempts all fail.
-    pub(crate) ends: Reason,
-    /// How often an attempt is made per call, at the failure rate assumed.
+    /// The shortest wait of a call that always draws the longest one: what a deadline cuts waits to.
+    pub(crate) cut_to: Option<Duration>,
+    /// Why most of the calls end whose attempts all fail; none: they do not, as far as was looked.
+    pub(crate) ends: Option<Reason>,
+    /// How often an attempt is made per call, at the failure rate assumed; infinite as above.
     pub(crate) load: Option<f64>,
     /// Whether means are exact, or drawn.
     pub(crate) exact: bool,
@@ -99,8 +101,10 @@ impl Span {
 /// How many calls are drawn, and how many of their attempts at most, so that the answer comes at once.
 pub(crate) const DRAWS: u32 = 10_000;
 const MOST_ATTEMPTS_DRAWN: u64 = 200_000;
-/// How many attempts of one call are looked at.
+/// How many attempts of one call are looked at, wait by wait.
 pub(crate) const LONGEST_CALL: u32 = 10_000;
+/// How many attempts of one call are looked at where a deadline is to end it.
+pub(crate) const LONGEST_DRAWN: u32 = 1_000_000;
 /// The draws are the same each time, so that the same question has the same answer.
 pub(crate) const SEED: u64 = 1;
 
@@ -118,6 +122,7 @@ impl Plan {
             worst: worst(policy, &series),
             longest_wait: series.waits.iter().map(|wait| wait.highest).max().unwrap_or_default(),
             last_reached: drawn.reached(series.waits.len()),
+            cut_to: shortest_of_longest(policy, assumed),
             ends: drawn.usual_end(),
             load,
             exact: series.exact,
@@ -228,24 +233,20 @@ fn draw_means(policy: &Policy, assumed: &Assumptions, waits: &mut [Span]) {
 struct Drawn {
     /// The share of calls that reach each attempt, from the first.
     reached: Vec<f64>,
-    ends: Vec<(Reason, u32)>,
+    /// How many more attempts follow on those, for a call that has come so far; infinite: no limit, or not looked at.
+    beyond: f64,
+    ends: Vec<(Option<Reason>, u32)>,
 }
 
 impl Drawn {
     fn of(policy: &Policy, assumed: &Assumptions, series: &Series) -> Self {
         if policy.deadline().is_none() {
-            // Without a deadline all calls take the same way.
-            let reason = match series.limit {
-                Some(limit) => last_reason(policy, assumed, limit),
-                None => Reason::AttemptsExhausted,
-            };
-            return Self { reached: vec![1.0; series.waits.len() + 1], ends: vec![(reason, 1)] };
+            return Self::alike(policy, assumed, series);
         }
-        let longest = series.limit.unwrap_or(LONGEST_CALL);
         let (mut counts, mut ends) = (Vec::new(), Vec::new());
         let (mut draws, mut attempts) = (0u32, 0u64);
         while draws < DRAWS && (attempts < MOST_ATTEMPTS_DRAWN || draws == 0) {
-            let (made, reason) = Path::begin(assumed).to_the_end(policy, u64::from(draws), longest);
+            let (made, reason) = Path::begin(assumed).to_the_end(policy, u64::from(draws), LONGEST_DRAWN);
             let made_at_all = made as usize;
             if counts.len() < made_at_all {
                 counts.resize(made_at_all, 0u32);
@@ -259,7 +260,21 @@ impl Drawn {
             attempts += u64::from(made);
         }
         let reached = counts.into_iter().map(|count| f64::from(count) / f64::from(draws)).collect();
-        Self { reached, ends }
+        let beyond = if ends.iter().any(|(reason, _)| reason.is_none()) { f64::INFINITY } else { 0.0 };
+        Self { reached, beyond, ends }
+    }
+
+    /// Without a deadline all calls take the same way.
+    fn alike(policy: &Policy, assumed: &Assumptions, series: &Series) -> Self {
+        let looked_at = u32::try_from(series.waits.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let reached = vec![1.0; looked_at as usize];
+        let end = match series.limit {
+            Some(limit) => Path::begin(assumed).to_the_end(policy, 0, limit).1,
+            None => policy.max_attempts().map(|_| Reason::AttemptsExhausted),
+        };
+        let limit = series.limit.or(policy.max_attempts());
+        let beyond = limit.map_or(f64::INFINITY, |limit| f64::from(limit.saturating_sub(looked_at)));
+        Self { reached, beyond, ends: vec![(end, 1)] }
     }
 
     fn reached(&self, index: usize) -> f64 {
@@ -267,19 +282,12 @@ impl Drawn {
     }
 
     fn mean_calls(&self) -> f64 {
-        self.reached.iter().sum()
+        load(self, 1.0)
     }
 
-    fn usual_end(&self) -> Reason {
-        self.ends
-            .iter()
-            .max_by_key(|(_, count)| count)
-            .map_or(Reason::AttemptsExhausted, |(reason, _)| *reason)
+    fn usual_end(&self) -> Option<Reason> {
+        self.ends.iter().max_by_key(|(_, count)| count).and_then(|(reason, _)| *reason)
     }
-}
-
-fn last_reason(policy: &Policy, assumed: &Assumptions, limit: u32) -> Reason {
-    Path::begin(assumed).to_the_end(policy, 0, limit).1
 }
 
 fn planned(series: &Series, drawn: &Drawn, assumed: &Assumptions) -> Vec<Planned> {
@@ -313,7 +321,19 @@ fn load(drawn: &Drawn, rate: f64) -> f64 {
         load += reached * failed_before;
         failed_before *= rate;
     }
-    load
+    if drawn.beyond == 0.0 || failed_before == 0.0 {
+        return load;
+    }
+    // 1 + rate + rate² + …, as often as there are attempts left.
+    let more = if rate == 1.0 { drawn.beyond } else { (1.0 - rate.powf(drawn.beyond)) / (1.0 - rate) };
+    load + drawn.reached.last().copied().unwrap_or(1.0) * failed_before * more
+}
+
+/// See [`Plan::cut_to`].
+fn shortest_of_longest(policy: &Policy, assumed: &Assumptions) -> Option<Duration> {
+    let mut path = Path::begin(assumed);
+    let waits = std::iter::from_fn(|| path.fail(policy, u64::MAX).ok());
+    waits.take(LONGEST_CALL as usize).min()
 }
 
 /// The longest waits of a call whose server asks for as much as is obeyed.
@@ -382,8 +402,8 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// All attempts, and why there are no more.
-    fn to_the_end(mut self, policy: &Policy, client: u64, longest: u32) -> (u32, Reason) {
+    /// All attempts, and why there are no more; none where only the looking ended, after `longest`.
+    fn to_the_end(mut self, policy: &Policy, client: u64, longest: u32) -> (u32, Option<Reason>) {
         if let Start::Wait { after, .. } =
             self.call.start(policy, &mut Alone, Moment::at(self.now, entropy(SEED, client, 0)))
         {
@@ -391,13 +411,13 @@ impl<'a> Path<'a> {
         }
         loop {
             if let Err(reason) = self.fail(policy, self.roll(client)) {
-                return (self.attempts(), reason);
+                return (self.attempts(), Some(reason));
             }
             if let Start::Stop { reason } = self.call.admit(policy, &mut Alone, Moment::at(self.now, 0)) {
-                return (self.attempts(), reason);
+                return (self.attempts(), Some(reason));
             }
             if self.attempts() >= longest {
-                return (self.attempts(), Reason::AttemptsExhausted);
+                return (self.attempts(), None);
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use relent_core::Reason;
+use relent_core::{OnDeadline, Reason};
 
-use super::schedule::{LONGEST_CALL, Plan, Planned, Span};
+use super::schedule::{LONGEST_CALL, LONGEST_DRAWN, Plan, Planned, Span};
 use super::warnings::Level;
 use super::{Explanation, herd, one_line};
 use crate::chart::range_bar;
@@ -135,13 +135,17 @@ fn summary(explanation: &Explanation) -> Vec<String> {
         lines.push(format!("A server that asks for waits can stretch them to {}.", short(waits)));
     }
     if policy.deadline().is_some() {
-        lines.push(format!(
-            "With the deadline a failing call makes {} attempts on average.",
-            decimal(plan.mean_calls)
-        ));
+        lines.push(match decimal(plan.mean_calls).as_str() {
+            "1" => "With the deadline a failing call makes 1 attempt.".to_owned(),
+            ENDLESS => format!("With the deadline a failing call makes more than {LONGEST_DRAWN} attempts."),
+            mean => format!("With the deadline a failing call makes {mean} attempts on average."),
+        });
     }
-    if plan.calls.is_some() || policy.deadline().is_some() {
-        lines.push(format!("It usually ends with {}: {}.", plan.ends.as_str(), meaning(plan.ends)));
+    if policy.on_deadline() == OnDeadline::Fit {
+        lines.push("The table is without the deadline, which cuts the waits that would reach past it.".to_owned());
+    }
+    if let Some(end) = plan.ends {
+        lines.push(format!("It usually ends with {}: {}.", end.as_str(), meaning(end)));
     }
     if !assumed.latency.is_zero() || assumed.retry_after.is_some() {
         let asked =
@@ -187,11 +191,9 @@ fn gains(out: &mut impl Write, explanation: &Explanation, terminal: Terminal) ->
             format!("+{gain}")
         )?;
     }
-    let line = format!(
-        "The service sees {} attempts per call; in an outage {}.",
-        decimal(load),
-        decimal(explanation.plan.mean_calls)
-    );
+    let (load, in_outage) = (decimal(load), decimal(explanation.plan.mean_calls));
+    let attempts = if load == "1" { "attempt" } else { "attempts" };
+    let line = format!("The service sees {load} {attempts} per call; in an outage {in_outage}.");
     wrapped(out, &line, 0, terminal)
 }
 
@@ -268,7 +270,13 @@ pub(super) fn fine_percent(share: f64) -> String {
     format!("{text} %")
 }
 
+/// What [`decimal`] makes of an infinite number.
+const ENDLESS: &str = "without end";
+
 pub(super) fn decimal(number: f64) -> String {
+    if number.is_infinite() {
+        return ENDLESS.to_owned();
+    }
     let text = format!("{number:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
