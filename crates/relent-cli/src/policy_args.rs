@@ -1,10 +1,11 @@
 //! The policy options, by the names that the policy file has; `relent explain` and `relent run` share them.
 
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use clap::Args;
-use relent_config::{BuiltIn, Checks, Entry, File, Flag, Origin, Reader, Setting};
+use relent_config::{BuiltIn, Checks, Entry, File, Flag, MAX_TEXT, Origin, Reader, Setting};
 use relent_core::Policy;
 
 use crate::exit::Error;
@@ -20,7 +21,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<String>,
     /// Attempts at most, the first included; 1 switches retries off
-    #[arg(long, value_name = "N|unlimited")]
+    #[arg(long, value_name = "N|unlimited", allow_negative_numbers = true)]
     max_attempts: Option<String>,
     /// End of the whole call, waits included
     #[arg(long, value_name = "DURATION")]
@@ -41,7 +42,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "DURATION")]
     initial: Option<String>,
     /// Growth of an exponential schedule
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     multiplier: Option<String>,
     /// What each wait of a linear schedule adds
     #[arg(long, value_name = "DURATION")]
@@ -68,7 +69,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "KIND")]
     jitter: Option<String>,
     /// Reach of proportional jitter, above 0 and at most 1
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     jitter_factor: Option<String>,
     /// What additive jitter adds at most
     #[arg(long, value_name = "DURATION")]
@@ -86,7 +87,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long)]
     require_idempotency: bool,
     /// Draw the same waits each time (for tests)
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     seed: Option<String>,
 }
 
@@ -174,10 +175,10 @@ impl PolicyArgs {
     pub(crate) fn resolve(&self, built_in: BuiltIn, more: &[Flag<'_>]) -> Result<Resolved, Error> {
         let flags = [&self.flags(), more].concat();
         // Not clap's business: a name on the command line must not be at odds with one in the environment.
-        let wanted = self.wanted();
+        let wanted = self.wanted()?;
         let Some(PolicyFile { file, .. }) = self.open()? else {
             return match wanted.as_deref() {
-                Some(name) => Err(no_file_for(name)),
+                Some(name) => Err(no_file_for(name, self.policy.is_none())),
                 None => Ok(Resolved { found: built_in.with(&flags)?, file: None }),
             };
         };
@@ -193,7 +194,7 @@ impl PolicyArgs {
 
     /// Whether anybody said which policy is meant, rather than leaving it to the defaults.
     pub(crate) fn is_given(&self) -> bool {
-        self.wanted().is_some() || self.has_options()
+        !matches!(self.wanted(), Ok(None)) || self.has_options()
     }
 
     /// Whether any value was given as an option.
@@ -207,8 +208,17 @@ impl PolicyArgs {
     }
 
     /// The name of the policy, by option or environment.
-    fn wanted(&self) -> Option<String> {
-        self.policy.clone().or_else(|| env::var("RELENT_POLICY").ok().filter(|name| !name.is_empty()))
+    fn wanted(&self) -> Result<Option<String>, Error> {
+        if let Some(name) = &self.policy {
+            return Ok(Some(name.clone()));
+        }
+        match env::var("RELENT_POLICY") {
+            Ok(name) => Ok(Some(name).filter(|name| !name.is_empty())),
+            Err(env::VarError::NotPresent) => Ok(None),
+            Err(env::VarError::NotUnicode(name)) => {
+                Err(Error::usage(format!("RELENT_POLICY={name:?}: not UTF-8")))
+            }
+        }
     }
 
     /// The policy file that was named, or else the nearest one upwards.
@@ -217,7 +227,7 @@ impl PolicyArgs {
             || env::var_os("RELENT_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
         let (path, text) = match self.config.clone().or_else(of_environment) {
             Some(path) => {
-                let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
+                let text = text_of(&path).map_err(|error| unreadable(&path, error))?;
                 (path, text)
             }
             None => match nearest_file()? {
@@ -231,9 +241,28 @@ impl PolicyArgs {
         Ok(Some(PolicyFile { file, text }))
     }
 
+    /// The option for a policy's key.
+    pub(crate) fn option_for(path: &str) -> Option<&'static str> {
+        let options = Self::default();
+        options.texts().into_iter().find(|(_, known, _)| *known == path).map(|(option, ..)| option)
+    }
+
     /// What was given: option, key's path, text.
     fn flags<'a>(&'a self) -> Vec<Flag<'a>> {
-        let texts = [
+        let flag = self.require_idempotency.then_some(Flag::new(
+            "--require-idempotency",
+            "idempotency.require",
+            "true",
+        ));
+        let given = |(option, path, text): (_, _, &'a Option<String>)| {
+            Some(Flag::new(option, path, text.as_deref()?))
+        };
+        self.texts().into_iter().filter_map(given).chain(flag).collect()
+    }
+
+    /// Options with values: option, key's path, text.
+    fn texts(&self) -> [(&'static str, &'static str, &Option<String>); 22] {
+        [
             ("--max-attempts", "max_attempts", &self.max_attempts),
             ("--deadline", "deadline", &self.deadline),
             ("--deadline-reserve", "deadline.reserve", &self.deadline_reserve),
@@ -256,16 +285,7 @@ impl PolicyArgs {
             ("--hint-max", "hint.max", &self.hint_max),
             ("--hint-over-max", "hint.over_max", &self.hint_over_max),
             ("--seed", "seed", &self.seed),
-        ];
-        let flag = self.require_idempotency.then_some(Flag::new(
-            "--require-idempotency",
-            "idempotency.require",
-            "true",
-        ));
-        let given = |(option, path, text): (_, _, &'a Option<String>)| {
-            Some(Flag::new(option, path, text.as_deref()?))
-        };
-        texts.into_iter().filter_map(given).chain(flag).collect()
+        ]
     }
 }
 
@@ -276,7 +296,7 @@ fn nearest_file() -> Result<Option<(PathBuf, String)>, Error> {
     for level in 0..depth {
         let mut path: PathBuf = std::iter::repeat_n("..", level).collect();
         path.push(FILE_NAME);
-        match fs::read_to_string(&path) {
+        match text_of(&path) {
             Ok(text) => return Ok(Some((path, text))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(unreadable(&path, error)),
@@ -285,12 +305,27 @@ fn nearest_file() -> Result<Option<(PathBuf, String)>, Error> {
     Ok(None)
 }
 
-fn unreadable(path: &std::path::Path, source: io::Error) -> Error {
+/// A file's text. It is read no further than a policy file may go: it might be a device, or a log.
+pub(crate) fn text_of(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_TEXT {
+        return Err(io::Error::other(format!("more than {MAX_TEXT} bytes, which is the most that is read")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        io::Error::other(format!("line {line} is not UTF-8"))
+    })
+}
+
+fn unreadable(path: &Path, source: io::Error) -> Error {
     Error::Failure { what: format!("reading the policy file {}", path.display()), source }
 }
 
-fn no_file_for(name: &str) -> Error {
-    let what = format!("policy {name:?}: there is no {FILE_NAME} in this directory or above");
+fn no_file_for(name: &str, of_environment: bool) -> Error {
+    let origin = if of_environment { " of RELENT_POLICY" } else { "" };
+    let what = format!("policy {name:?}{origin}: there is no {FILE_NAME} in this directory or above");
     Error::usage(what)
         .help("name one with --config FILE, or give the values as options, such as --initial 100ms")
 }

@@ -9,6 +9,10 @@
 
 mod support;
 
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
 use serde_json::Value;
 use support::{Place, snapshot, stderr, stdout};
 
@@ -161,7 +165,10 @@ fn each_warning_and_its_absence() {
         ("immediate_first_retry", &["--first", "immediate"]),
         ("initial_too_short", &["--initial", "5ms"]),
         ("initial_too_short", &["--cap", "0s"]),
-        ("burst_before_deadline", &["--deadline", "1s", "--on-deadline", "fit", "--max-attempts", "unlimited"]),
+        (
+            "burst_before_deadline",
+            &["--deadline", "1s", "--on-deadline", "fit", "--max-attempts", "unlimited"],
+        ),
         ("no_cap", &["--cap", "none"]),
         ("cap_never_reached", &["--cap", "20s"]),
         ("unlimited_without_deadline", &["--max-attempts", "unlimited"]),
@@ -232,6 +239,11 @@ fn what_makes_no_sense_is_refused_with_place_and_way_out() {
     assert!(refused(&["--max-attempts", "0"]).contains("1 switches retries off"));
     assert!(refused(&["--jitter", "decorrelated", "--multiplier", "3"]).contains("has no effect"));
     assert!(refused(&["--failure-rate", "1.5"]).contains("from 0 to 1"));
+    assert!(refused(&["--failure-rate", "-1"]).contains("from 0 to 1"));
+    for option in ["--max-attempts", "--multiplier", "--seed"] {
+        let complaint = refused(&[option, "-1"]);
+        assert!(complaint.contains(&format!("{option} -1\n")), "{complaint}");
+    }
     assert!(refused(&["--class", "bad"]).contains("transient"));
     assert!(refused(&["--class", "success"]).contains("do not fail that way"));
     assert!(refused(&["--jiter", "full"]).contains("--jitter"));
@@ -245,6 +257,29 @@ fn a_file_that_cannot_be_read_is_a_failure() {
     let place = Place::new("unreadable");
     let complaint = stderr(&mut place.relent(&["explain", "--config", "nowhere.toml"]), 1);
     assert!(complaint.starts_with("error: reading the policy file nowhere.toml:"), "{complaint}");
+    // A directory, a device without end, a long file, and one that is no text.
+    fs::write(place.path().join("long.toml"), "#".repeat(300_000)).unwrap();
+    fs::write(place.path().join("latin.toml"), b"version = 1\n# caf\xe9\n").unwrap();
+    let cases = [
+        (".", "irectory"),
+        ("/dev/zero", "more than 262144 bytes"),
+        ("long.toml", "more than 262144 bytes"),
+        ("latin.toml", "line 2 is not UTF-8"),
+    ];
+    for (path, why) in cases {
+        let complaint = stderr(&mut place.relent(&["explain", "--config", path]), 1);
+        assert!(complaint.contains(why), "{path}: {complaint}");
+    }
+}
+
+#[test]
+fn a_name_in_the_environment_is_never_passed_over() {
+    let place = Place::new("names");
+    let refused = |name: &OsStr| stderr(place.relent(&["explain"]).env("RELENT_POLICY", name), 2);
+    assert!(refused(OsStr::new("payments")).contains("policy \"payments\" of RELENT_POLICY"));
+    assert!(refused(OsStr::from_bytes(b"pay\xff")).contains("RELENT_POLICY=\"pay\\xFF\": not UTF-8"));
+    // Set to nothing is not set.
+    stdout(place.relent(&["explain"]).env("RELENT_POLICY", "").env("RELENT_CONFIG", ""), 0);
 }
 
 #[test]

@@ -111,5 +111,7 @@ pub use duration::{DurationError, MAX_DURATION, format_duration, parse_duration}
 pub use extension::{Checks, Entry};
 pub use file::{File, Reader, UnknownPolicy};
 pub use flags::Flag;
+pub use names::{OurName, our_name};
 pub use print::to_toml;
 pub use resolved::{BuiltIn, Origin, Resolved, Setting};
+pub use syntax::MAX_TEXT;

@@ -274,6 +274,41 @@ const FOREIGN: &[(&str, &str, Meaning)] = &[
     ("baseconfig", "base", Meaning::Same),
 ];
 
+/// What relent calls something that another system has a name for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OurName {
+    /// The path of the key from the policy: `"max_attempts"`, `"backoff.cap"`.
+    pub path: &'static str,
+    /// The difference in meaning, where there is one: words that may follow the name.
+    pub note: Option<&'static str>,
+}
+
+/// Our name for what other systems call `foreign`: an option, an environment variable, a field. Capitals, hyphens and
+/// underscores do not matter. None for our own names and for words that nobody uses.
+///
+/// ```
+/// let ours = relent_config::our_name("--max-retries").unwrap();
+/// assert_eq!(ours.path, "max_attempts");
+/// assert_eq!(ours.note, Some("one more than the retries, for the first attempt counts"));
+/// ```
+pub fn our_name(foreign: &str) -> Option<OurName> {
+    let plain = plain(foreign);
+    let (_, path, meaning) = FOREIGN.iter().find(|(name, ..)| *name == plain)?;
+    let note = match meaning {
+        Meaning::Retries => Some("one more than the retries, for the first attempt counts"),
+        Meaning::Timeout => Some("for the whole call; each attempt has its attempt timeout"),
+        _ => None,
+    };
+    Some(OurName { path, note })
+}
+
+/// A name without what systems write differently.
+fn plain(name: &str) -> String {
+    let letters = name.chars().filter(|letter| !matches!(letter, '_' | '-' | ' '));
+    letters.flat_map(char::to_lowercase).collect()
+}
+
 /// What should have been written instead of a key of another system, or of another table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Translation {
@@ -289,11 +324,7 @@ pub(crate) struct Translation {
 
 /// Whether `key`, which `section` does not know, has a meaning elsewhere.
 pub(crate) fn translate(section: Section, key: &str, node: &Node) -> Option<Translation> {
-    let plain: String = key
-        .chars()
-        .filter(|letter| !matches!(letter, '_' | '-' | ' '))
-        .flat_map(char::to_lowercase)
-        .collect();
+    let plain = plain(key);
     // Our own name in other letters: `maxAttempts`.
     if let Some(ours) = section.keys().iter().find(|ours| ours.replace('_', "") == plain) {
         return Some(Translation {

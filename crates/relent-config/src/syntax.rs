@@ -9,7 +9,7 @@ use crate::text::shorten;
 use crate::tree::{self, Layer, Table};
 
 /// The largest text that is read, in bytes. Real files have a few kilobytes.
-const MAX_TEXT: usize = 1 << 18;
+pub const MAX_TEXT: usize = 1 << 18;
 
 /// How deep brackets may nest, and how many parts a dotted key may have: policies need 7 at most.
 const MAX_DEPTH: usize = 16;

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     retry_on: Option<String>,
 
     /// Share of attempts that fail, each independently of the others: 0 to 1
-    #[arg(long, value_name = "P", value_parser = parse_share, help_heading = "Assumptions")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = parse_share, help_heading = "Assumptions")]
     failure_rate: Option<f64>,
     /// How the attempts fail: transient, throttled, timeout, not_sent, permanent, ...
     #[arg(long, value_name = "CLASS", default_value = "transient", value_parser = parse_class, help_heading = "Assumptions")]

@@ -1,14 +1,13 @@
 //! Which scenario is meant, and where it stands.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use relent_core::Policy;
 use relent_sim::{BUILT_INS, ReadErrors, Scenario, built_in, read_scenario, scenario_names};
 
 use crate::exit::Error;
-use crate::policy_args::PolicyFile;
+use crate::policy_args::{PolicyFile, text_of};
 
 /// A file of this name, or a table of the policy file, or a built-in scenario.
 pub(super) fn scenario(name: &str, set: &[String], policies: Option<&PolicyFile>) -> Result<Scenario, Error> {
@@ -38,7 +37,7 @@ pub(super) fn scenario(name: &str, set: &[String], policies: Option<&PolicyFile>
 }
 
 fn of_file(name: &str, resolve: &dyn Fn(&str) -> Option<Policy>) -> Result<Scenario, Error> {
-    let text = fs::read_to_string(name)
+    let text = text_of(Path::new(name))
         .map_err(|source| Error::Failure { what: format!("reading the scenario {name}"), source })?;
     let scenarios = scenario_names(&text);
     if let Some(first) = scenarios.first() {
