@@ -17,16 +17,18 @@ use std::env;
 use std::io::{self, Write};
 use std::process;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 use crate::args::{Cli, Color, Command};
 use crate::exit::{Error, ExitCode};
+use crate::policy_args::PolicyArgs;
 use crate::terminal::Terminal;
 
 fn main() -> process::ExitCode {
     let cli = match parse() {
         Ok(cli) => cli,
-        Err(error) => return refused(&error).into(),
+        Err(error) => return refused(error).into(),
     };
     cli.color.apply();
     let runs = matches!(cli.command, Command::Run(_));
@@ -66,15 +68,34 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
 }
 
 /// What clap refused, or was asked for, such as help.
-fn refused(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
-    if !error.use_stderr() {
-        return ExitCode::Success;
-    }
-    // The codes below 125 belong to the command that was to be run.
+fn refused(mut error: clap::Error) -> ExitCode {
     let asked = Cli::command().ignore_errors(true).try_get_matches_from(env::args_os());
-    match asked.as_ref().map(clap::ArgMatches::subcommand_name) {
-        Ok(Some("run")) => run::BAD_USAGE,
-        _ => ExitCode::Usage,
+    let command = asked.as_ref().ok().and_then(clap::ArgMatches::subcommand_name);
+    if matches!(command, Some("run" | "explain")) {
+        translate(&mut error);
     }
+    let printed = error.print();
+    match (error.use_stderr(), printed) {
+        (false, Err(failed)) if failed.kind() != io::ErrorKind::BrokenPipe => ExitCode::Failure,
+        (false, _) => ExitCode::Success,
+        // The codes below 125 belong to the command that was to be run.
+        (true, _) if command == Some("run") => run::BAD_USAGE,
+        (true, _) => ExitCode::Usage,
+    }
+}
+
+/// An option that goes by another system's name gets ours as the tip.
+fn translate(error: &mut clap::Error) {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return };
+    let Some(ours) = relent_config::our_name(given).filter(|_| error.kind() == ErrorKind::UnknownArgument)
+    else {
+        return;
+    };
+    let Some(option) = PolicyArgs::option_for(ours.path) else { return };
+    let note = ours.note.map(|note| format!(" ({note})")).unwrap_or_default();
+    let tip = format!("relent calls it '{option}'{note}");
+    // The usage was made for what clap took the option for.
+    error.remove(ContextKind::Usage);
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
 }

@@ -26,6 +26,42 @@ fn help_has_examples_and_no_command_is_a_usage_error() {
 }
 
 #[test]
+fn options_of_other_systems_are_translated() {
+    let place = Place::new("foreign");
+    let cases = [
+        ("--max-retries", "'--max-attempts' (one more than the retries"),
+        ("--retries=3", "'--max-attempts' (one more"),
+        ("--tries", "'--max-attempts'\n"),
+        ("--maxDelay", "'--cap'\n"),
+        ("--delay", "'--initial'\n"),
+        ("--factor", "'--multiplier'\n"),
+        ("--timeout", "'--deadline' (for the whole call"),
+        ("--per-try-timeout", "'--attempt-timeout'\n"),
+        ("--interval-seconds", "'--initial'\n"),
+    ];
+    for (option, ours) in cases {
+        for (command, code) in [("explain", 2), ("run", 125)] {
+            let complaint = stderr(&mut place.relent(&[command, option, "3"]), code);
+            assert!(complaint.contains(&format!("relent calls it {ours}")), "{option}: {complaint}");
+            assert!(!complaint.contains("to pass '--"), "{complaint}");
+        }
+    }
+    // What nobody calls anything, and what is nearly one of ours.
+    assert!(!stderr(&mut place.relent(&["explain", "--colour-me"]), 2).contains("relent calls it"));
+    assert!(stderr(&mut place.relent(&["explain", "--jiter", "full"]), 2).contains("'--jitter'"));
+    // Of other commands they are not.
+    assert!(!stderr(&mut place.relent(&["demo", "--retries"]), 2).contains("relent calls it"));
+}
+
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let place = Place::new("full");
+    let status = place.relent(&["--help"]).stdout(full).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
 fn completions_and_manual_come_from_the_same_definition() {
     let place = Place::new("definition");
     for shell in ["bash", "zsh", "fish"] {

@@ -142,7 +142,9 @@ fn summary(explanation: &Explanation) -> Vec<String> {
         });
     }
     if policy.on_deadline() == OnDeadline::Fit {
-        lines.push("The table is without the deadline, which cuts the waits that would reach past it.".to_owned());
+        lines.push(
+            "The table is without the deadline, which cuts the waits that would reach past it.".to_owned(),
+        );
     }
     if let Some(end) = plan.ends {
         lines.push(format!("It usually ends with {}: {}.", end.as_str(), meaning(end)));

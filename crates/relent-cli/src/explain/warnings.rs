@@ -157,7 +157,8 @@ fn longest_first_wait(backoff: &Backoff) -> Duration {
 /// Half of what remains, and half of that, and so on: without a floor the attempts before the deadline come in a burst.
 fn about_the_cut(policy: &Policy, plan: &Plan, backoff: &Backoff) -> Option<Warning> {
     let cut = policy.on_deadline() == OnDeadline::Fit && longest_first_wait(backoff) >= SHORTEST_SENSIBLE;
-    let wait = plan.cut_to.filter(|wait| cut && *wait < SHORTEST_SENSIBLE && !immediate_only(backoff, *wait))?;
+    let wait =
+        plan.cut_to.filter(|wait| cut && *wait < SHORTEST_SENSIBLE && !immediate_only(backoff, *wait))?;
     Some(warning(
         "burst_before_deadline",
         format!(
