@@ -7,6 +7,7 @@
     reason = "what a test does not expect fails it"
 )]
 
+mod run_support;
 mod support;
 
 use std::fs;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use run_support::OnTerminal;
 use serde_json::Value;
 use support::{Place, snapshot, stderr, stdout};
 
@@ -328,4 +330,20 @@ fn a_large_simulation_says_so_and_ctrl_c_gives_what_there_is() {
     );
     assert!(text.contains("strategy:full") && text.contains("seed 1"), "{text}");
     assert!(fs::read_to_string(place.path().join("figures.csv")).unwrap().starts_with("policy,measure"));
+}
+
+#[test]
+fn on_a_terminal_it_shows_how_far_it_is_until_ctrl_c() {
+    let place = Place::new("simulate-terminal");
+    let command = place.relent(&["simulate", "occ", "--replications", "1000000", "--no-chart"]);
+    let mut terminal = OnTerminal::start(&command);
+    terminal.expect(" of 5000000 runs, ");
+    terminal.type_in("\x03");
+    let (status, screen) = terminal.end();
+    assert_eq!(status.code(), Some(130), "{screen}");
+    // The line is gone before the table begins.
+    let shown = screen.rfind("(Ctrl-C shows what there is)").unwrap();
+    let table = screen.find("amplification").unwrap();
+    assert!(shown < table && screen[shown..table].contains("\x1b[K"), "{screen:?}");
+    assert!(screen.contains("interrupted"), "{screen:?}");
 }

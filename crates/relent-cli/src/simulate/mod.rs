@@ -27,8 +27,10 @@ Examples:
   relent simulate black-friday --vs payments                 [scenarios.black-friday] of relent.toml
   relent simulate herd --set clients=1000000 --vs strategy:none --json
 
-Without policy options and --vs, the policies that the scenario itself names meet. With policy options alone, yours
-meets them; with --vs, it meets only those (the default policy, where no option says otherwise).
+Without policy options and --vs, the policies that the scenario itself names meet. \
+With policy options alone, yours meets them; with --vs, it meets only those \
+(the default policy, where no option says otherwise).
+
 Ctrl-C shows what there is by then; the exit code is 130.";
 
 #[derive(Debug, clap::Args)]

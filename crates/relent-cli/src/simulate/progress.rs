@@ -11,9 +11,9 @@ use signal_hook::consts::SIGINT;
 
 use crate::exit::Error;
 
-/// From here on what a simulation will take is said before it: about two seconds, or what a small machine has.
-const MANY_EVENTS: u64 = 20_000_000;
-const MUCH_MEMORY: u64 = 500_000_000;
+/// From here on what a simulation will take is said before it: about a second, or what a small machine may not have.
+const MANY_EVENTS: u64 = 10_000_000;
+const MUCH_MEMORY: u64 = 200_000_000;
 
 /// Nobody reads faster, and a simulation that is over by then needs no line.
 const EVERY_MS: u64 = 200;
@@ -76,7 +76,7 @@ impl Watch {
         let millions = events as f64 / 1e6;
         let _ = write!(
             io::stderr(),
-            "\r\x1b[K{done} of {of} runs, {millions:.1} M events, {seconds} s (Ctrl-C: what there is)"
+            "\r\x1b[K{done} of {of} runs, {millions:.1} M events, {seconds} s (Ctrl-C shows what there is)"
         );
         *shown = true;
     }
