@@ -203,6 +203,31 @@ fn figures_series_and_picture_go_to_files() {
     assert!(nowhere.starts_with("error: writing no/such/place.svg: "), "{nowhere}");
 }
 
+#[test]
+fn the_load_above_which_a_service_stays_down() {
+    let place = place("boundary");
+    let metastable = ["simulate", "metastable", "--set", "capacity=100", "--replications", "1"];
+    let others = ["--policy", "strategy:none", "--vs", "strategy:no-retry"];
+    let with = |args: &[&str]| printed(&place, &[&metastable[..], &others, args].concat());
+    // One retry halves what is safe; without one nearly all of the capacity is.
+    let text = with(&["--boundary", "30..70"]);
+    assert!(text.contains("strategy:no-retry recovers from every load tried"), "{text}");
+    let answer: Value = serde_json::from_str(&with(&["--boundary", "30..70", "--json"])).unwrap();
+    let found = |key: &str| answer["policies"][0][key].as_f64().unwrap();
+    let (recovers, stuck) = (found("recovers_at_per_s"), found("stuck_at_per_s"));
+    assert!(40.0 < recovers && recovers < stuck && stuck < 55.0, "{recovers} {stuck}");
+    assert!(text.contains("strategy:none stays down for ever above"), "{text}");
+    for args in [
+        &["occ", "--boundary", "1..2"][..],
+        &["shop", "--boundary", "1..2"],
+        &["layers", "--boundary", "1..2"],
+    ] {
+        assert!(refused(&place, args).contains("built in with both: outage, metastable"), "{args:?}");
+    }
+    refused(&place, &["metastable", "--boundary", "2..1"]);
+    refused(&place, &["metastable", "--boundary", "1..2", "--set", "rate=1"]);
+}
+
 /// The picture of the README is what the command beside it makes: whoever changes pictures or figures runs it again.
 #[test]
 fn the_picture_of_the_readme_is_up_to_date() {

@@ -17,9 +17,7 @@ pub(super) fn scenario(name: &str, set: &[String], policies: Option<&PolicyFile>
         refuse_options(&options, name)?;
         return of_file(name, &resolve);
     }
-    if let Some(found) =
-        policies.filter(|found| scenario_names(&found.text).iter().any(|known| known == name))
-    {
+    if let Some(found) = policies.filter(|found| has(found, name)) {
         let file = found.file.file_name();
         refuse_options(&options, &format!("[scenarios.{name}] of {file}"))?;
         return read_scenario(&found.text, file, Some(name), &resolve)
@@ -34,6 +32,16 @@ pub(super) fn scenario(name: &str, set: &[String], policies: Option<&PolicyFile>
         Error::usage(format!("{place}: {}", harmless(error.why())))
             .help(format!("its options: relent simulate {name} --list"))
     })
+}
+
+/// Whether the name leads to a built-in scenario.
+pub(super) fn is_built_in(name: &str, policies: Option<&PolicyFile>) -> bool {
+    let hidden = Path::new(name).is_file() || policies.is_some_and(|found| has(found, name));
+    !hidden && BUILT_INS.iter().any(|built_in| built_in.name == name)
+}
+
+fn has(policies: &PolicyFile, name: &str) -> bool {
+    scenario_names(&policies.text).iter().any(|known| known == name)
 }
 
 fn of_file(name: &str, resolve: &dyn Fn(&str) -> Option<Policy>) -> Result<Scenario, Error> {

@@ -1,5 +1,6 @@
 //! `relent simulate`: what policies do to a fleet, in virtual time, before they ship.
 
+mod boundary;
 mod contenders;
 mod list;
 mod lookup;
@@ -10,7 +11,8 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use relent_sim::{RunError, Simulation};
+use relent_core::Policy;
+use relent_sim::{RunError, Scenario, Simulation};
 
 use crate::exit::{Error, ExitCode};
 use crate::policy_args::PolicyArgs;
@@ -25,6 +27,7 @@ Examples:
   relent simulate occ --set clients=40 --initial 5ms         your values beside them
   relent simulate outage --policy payments --vs strategy:full --svg load.svg
   relent simulate black-friday --vs payments                 [scenarios.black-friday] of relent.toml
+  relent simulate metastable --boundary 100..300             the load above which it stays down
   relent simulate herd --set clients=1000000 --vs strategy:none --json
 
 Without policy options and --vs, the policies that the scenario itself names meet. \
@@ -52,6 +55,10 @@ pub(crate) struct Args {
     /// Policy of the policy file, or `strategy:NAME`, to compare with, as often as needed
     #[arg(long, value_name = "NAME", help_heading = "Simulation")]
     vs: Vec<String>,
+    /// Look for the load between these above which the service stays down, for each policy; the other figures are not
+    /// shown
+    #[arg(long, value_name = "LOW..HIGH", value_parser = boundary::parse, conflicts_with_all = ["svg", "csv", "series", "threads"], help_heading = "Simulation")]
+    boundary: Option<boundary::Range>,
     /// How often each policy is simulated, each time with other luck [default: the scenario's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Simulation")]
     replications: Option<u32>,
@@ -87,8 +94,14 @@ pub(crate) fn run(mut args: Args, terminal: &Terminal) -> Result<ExitCode, Error
         list::write(&mut out, args.scenario.as_deref(), file.as_ref(), *terminal)?;
         return Ok(ExitCode::Success);
     };
+    if args.boundary.is_some() {
+        boundary::check(name, &args.set, file.as_ref())?;
+    }
     let scenario = lookup::scenario(name, &args.set, file.as_ref())?;
     let contenders = contenders::of(&args, file.as_ref(), &scenario)?;
+    if let Some(range) = args.boundary {
+        return look_for_boundary(&args, range, &scenario, contenders, seed, *terminal);
+    }
     let outputs = [&args.svg, &args.csv, &args.series];
     outputs.into_iter().flatten().try_for_each(|path| check_writable(path))?;
 
@@ -107,7 +120,7 @@ pub(crate) fn run(mut args: Args, terminal: &Terminal) -> Result<ExitCode, Error
     if let Some(threads) = args.threads {
         simulation = simulation.threads(threads.into());
     }
-    watch.announce(simulation.estimate());
+    progress::announce(simulation.estimate());
     let comparison = simulation.run();
     let interrupted = watch.end();
     let comparison = comparison.map_err(|error| cannot_work(name, &error))?;
@@ -131,6 +144,30 @@ pub(crate) fn run(mut args: Args, terminal: &Terminal) -> Result<ExitCode, Error
         );
     }
     Ok(if interrupted { ExitCode::Interrupted } else { ExitCode::Success })
+}
+
+fn look_for_boundary(
+    args: &Args,
+    range: boundary::Range,
+    scenario: &Scenario,
+    contenders: Vec<(String, Policy)>,
+    seed: Option<u64>,
+    terminal: Terminal,
+) -> Result<ExitCode, Error> {
+    let adjust = |scenario: &mut Scenario| {
+        scenario.seed = seed.unwrap_or(scenario.seed);
+        scenario.replications = args.replications.unwrap_or(scenario.replications);
+    };
+    let found = boundary::Found::of(scenario, &args.set, contenders, range, adjust)
+        .map_err(|error| cannot_work(&scenario.name, &error))?;
+    let mut out = anstream::stdout().lock();
+    if args.json {
+        writeln!(out, "{:#}", found.json())?;
+    } else {
+        found.write(&mut out, terminal)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::Success)
 }
 
 fn parse_seed(text: &str) -> Result<u64, Error> {

@@ -51,14 +51,6 @@ impl Watch {
         &self.cancelled
     }
 
-    /// Says what it will take, if that is much.
-    pub(super) fn announce(&self, forecast: Forecast) {
-        if forecast.events >= MANY_EVENTS || forecast.bytes >= MUCH_MEMORY {
-            // A forecast that nobody can read is no reason not to simulate.
-            let _ = writeln!(io::stderr(), "simulating {forecast}");
-        }
-    }
-
     /// Shows how far it is, on a terminal, now and then.
     pub(super) fn report(&self, progress: Progress) {
         if !self.on_terminal {
@@ -87,5 +79,13 @@ impl Watch {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
         self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// Says what a simulation will take, if that is much.
+pub(super) fn announce(forecast: Forecast) {
+    if forecast.events >= MANY_EVENTS || forecast.bytes >= MUCH_MEMORY {
+        // A forecast that nobody can read is no reason not to simulate.
+        let _ = writeln!(io::stderr(), "simulating {forecast}");
     }
 }
