@@ -89,8 +89,14 @@ fn it_is_readable_without_unicode_and_coloured_only_where_asked_for() {
     let place = Place::new("simulate-charset");
     let text = stdout(place.relent(&OCC).env("LANG", "C").env("COLUMNS", "60"), 0);
     assert!(text.is_ascii() && text.contains("  |#"), "{text}");
-    let chart = text.lines().filter(|line| line.starts_with("  |")).map(str::len).max().unwrap();
-    assert!(chart <= 60, "{chart}: {text}");
+    for columns in [60, 80, 120] {
+        let text = stdout(place.relent(&OCC).env("COLUMNS", columns.to_string()), 0);
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= columns, "{widest}: {text}");
+        // Each policy has its column in one of the blocks, and its panel; each block has its names.
+        assert_eq!(text.matches("strategy:equal").count(), 2, "{text}");
+        assert_eq!(text.matches("amplification").count() > 1, columns < 120, "{text}");
+    }
     let coloured = printed(&place, &[&OCC[..], &["--color", "always"]].concat());
     assert!(coloured.contains("\x1b[1m") && coloured.contains("\x1b[36m"), "{coloured}");
 }

@@ -1,5 +1,6 @@
 //! `relent simulate`: what policies do to a fleet, in virtual time, before they ship.
 
+mod blocks;
 mod boundary;
 mod contenders;
 mod list;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use relent_sim::{Column, Comparison, Figure};
 
+use super::blocks;
 use crate::chart::area;
 use crate::explain::wrapped;
 use crate::terminal::{Terminal, style};
@@ -25,8 +26,7 @@ pub(super) fn write(
     let plural = if runs == 1 { "" } else { "s" };
     writeln!(out, "  {faint}{runs} run{plural} each, seed {}{faint:#}", comparison.seed)?;
     writeln!(out)?;
-    // Colours that nobody can see are taken out by the stream.
-    write!(out, "{}", in_charset(&comparison.table(true), terminal))?;
+    write!(out, "{}", in_charset(&blocks::of(comparison, terminal.width), terminal))?;
     writeln!(out)?;
     if with_chart {
         if terminal.unicode {
