@@ -10,7 +10,7 @@ use crate::fleet::{Met, Outage};
 
 /// In bins of a second, and with a limit that keeps the answer within the blink of an eye.
 pub(super) const OUTAGE: Outage =
-    Outage { bin: Duration::from_secs(1), max_events: 1_500_000, ..Outage::USUAL };
+    Outage { bin: Duration::from_secs(1), max_events: 700_000, ..Outage::USUAL };
 
 /// What the usual outage and this policy make of each other.
 pub(super) fn of(policy: &Policy) -> Option<Met> {
