@@ -137,6 +137,9 @@ fn a_scenario_is_a_file_then_a_table_then_a_built_in_one() {
         "scenario = \"herd\"\nclients = 10\ndescription = \"of the file\"\npolicies = [\"payments\"]\n",
     );
     let found = scenario("occ");
+    // A directory hides nothing.
+    fs::create_dir(place.path().join("shop")).unwrap();
+    assert_eq!(scenario("shop")["policies"][0]["name"], "payments");
     assert_eq!(
         (&found["description"], &found["scenario"], &found["policies"][0]["name"]),
         (&Value::from("of the file"), &Value::from("occ"), &Value::from("payments"))
@@ -264,6 +267,12 @@ fn bad_scenarios_are_refused_with_their_places() {
     place.write("cycle.toml", cycle);
     let text = refused(&place, &["cycle.toml"]);
     assert!(text.contains(" --> cycle.toml:"), "{text}");
+    // One that is too large, and one that is too deep.
+    place.write("large.toml", &"# much\n".repeat(100_000));
+    let text = stderr(&mut place.relent(&["simulate", "large.toml"]), 1);
+    assert!(text.contains("reading the scenario large.toml: more than"), "{text}");
+    place.write("deep.toml", &format!("a = {}", "[".repeat(100_000)));
+    assert!(refused(&place, &["deep.toml"]).contains("--> deep.toml:1:"));
     // No TOML at all, with something in it that no terminal should get.
     place.write("no.toml", "a = \u{1b}[31m\n");
     let text = refused(&place, &["no.toml"]);

@@ -13,7 +13,7 @@ use crate::policy_args::{PolicyFile, text_of};
 pub(super) fn scenario(name: &str, set: &[String], policies: Option<&PolicyFile>) -> Result<Scenario, Error> {
     let options = set.iter().map(|option| split(option)).collect::<Result<Vec<_>, _>>()?;
     let resolve = |policy: &str| Some(policies?.file.policy(policy).ok()?.clone());
-    if Path::new(name).is_file() {
+    if is_file(name) {
         refuse_options(&options, name)?;
         return of_file(name, &resolve);
     }
@@ -36,8 +36,13 @@ pub(super) fn scenario(name: &str, set: &[String], policies: Option<&PolicyFile>
 
 /// Whether the name leads to a built-in scenario.
 pub(super) fn is_built_in(name: &str, policies: Option<&PolicyFile>) -> bool {
-    let hidden = Path::new(name).is_file() || policies.is_some_and(|found| has(found, name));
+    let hidden = is_file(name) || policies.is_some_and(|found| has(found, name));
     !hidden && BUILT_INS.iter().any(|built_in| built_in.name == name)
+}
+
+/// A pipe is one too: `relent simulate <(generate)`.
+fn is_file(name: &str) -> bool {
+    Path::new(name).metadata().is_ok_and(|found| !found.is_dir())
 }
 
 fn has(policies: &PolicyFile, name: &str) -> bool {
