@@ -54,15 +54,30 @@ where
                 Ok(value) => return Ok(value),
                 failed => Some((Opening { policy, began: None }, Ended::Returned(failed))),
             }
-        } else if let Some(call) = (Opening { policy, began: None }).begin() {
-            match limited(pin!(operation()), || call.token()).await {
-                Ended::Returned(Ok(value)) => return Ok(value),
-                ended => Some((call, ended)),
-            }
         } else {
-            None
+            match first_in_time(policy, &mut operation).await {
+                Ok(value) => return Ok(value),
+                Err(ended) => ended,
+            }
         };
         Box::pin(rest::<R, E, Via, O, F>(policy, operation, ended)).await
+    }
+}
+
+/// The first attempt of a call whose policy needs the time, or waits before it.
+#[cfg(feature = "tokio")]
+async fn first_in_time<'a, R, E, O, F>(
+    policy: &'a Policy,
+    operation: &mut O,
+) -> Result<R, Option<(Opening<'a>, Ended<R, E>)>>
+where
+    O: FnMut() -> F,
+    F: Future<Output = Result<R, E>>,
+{
+    let Some(call) = (Opening { policy, began: None }).begin() else { return Err(None) };
+    match limited(pin!(operation()), || call.token()).await {
+        Ended::Returned(Ok(value)) => Ok(value),
+        ended => Err(Some((call, ended))),
     }
 }
 
