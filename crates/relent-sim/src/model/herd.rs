@@ -91,6 +91,8 @@ impl Herd {
         }
         let mut served = Slots::new(self.capacity);
         let horizon = nanos(self.horizon);
+        // As in every driver: no time for a decision that does not need it.
+        let timed = policy.needs_clock();
         loop {
             let touch = |next: &[(u64, u32)]| {
                 let calls = next.iter().filter_map(|(_, client)| calls.get(*client as usize));
@@ -115,7 +117,7 @@ impl Herd {
                 recorder.end(answered, began, client as usize, Reason::Succeeded);
                 continue;
             }
-            let moment = Moment::at(Timestamp::from_nanos(answered), luck);
+            let moment = Moment { now: timed.then_some(Timestamp::from_nanos(answered)), entropy: luck };
             match call.decide(policy, &mut Alone, Outcome::of(Class::Transient), moment) {
                 Decision::Retry { after, .. } => {
                     recorder.wait(u64::from(client), call.attempts(), nanos(after));

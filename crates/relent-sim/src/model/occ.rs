@@ -87,6 +87,8 @@ impl Occ {
             recorder.begin(0);
         }
         let (mut version, horizon) = (0u32, nanos(self.horizon));
+        // As in every driver: no time for a decision that does not need it.
+        let timed = policy.needs_clock();
         while let Some((now, event)) = queue.pop() {
             if now > horizon || !pulse.beat(now) {
                 break;
@@ -108,7 +110,7 @@ impl Occ {
             }
             let attempts = client.call.attempts() + 1;
             let entropy = luck.decision(u64::from(id), attempts);
-            let moment = Moment::at(Timestamp::from_nanos(answered), entropy);
+            let moment = Moment { now: timed.then_some(Timestamp::from_nanos(answered)), entropy };
             match client.call.decide(policy, &mut Alone, Outcome::of(Class::Transient), moment) {
                 Decision::Retry { after, .. } => {
                     recorder.wait(u64::from(id), attempts, nanos(after));
