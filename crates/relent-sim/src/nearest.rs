@@ -20,21 +20,25 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     (distance(name, best) <= best.len().max(3) / 3).then_some(*best)
 }
 
-/// Levenshtein's distance.
+/// How many letters must be put in, taken out, changed or swapped with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        let mut next = vec![left];
-        for (above, to) in row.iter().skip(1).zip(b.chars()) {
-            left = (above + 1).min(left + 1).min(diagonal + usize::from(from != to));
-            diagonal = *above;
-            next.push(left);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut two_above: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX - 1);
+    for (i, from) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, to) in b.iter().enumerate() {
+            let mut best = (at(&above, j + 1) + 1).min(at(&row, j) + 1);
+            best = best.min(at(&above, j) + usize::from(from != to));
+            if i > 0 && j > 0 && a.get(i - 1) == Some(to) && b.get(j - 1) == Some(from) {
+                best = best.min(at(&two_above, j - 1) + 1);
+            }
+            row.push(best);
         }
-        row = next;
+        two_above = std::mem::replace(&mut above, row);
     }
-    row.last().copied().unwrap_or(0)
+    above.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -49,5 +53,6 @@ mod tests {
         );
         assert_eq!(unknown("key", "x", &["horizon", "bin"]), "unknown key \"x\"; known: horizon, bin");
         assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("shpo", "shop"), 1);
     }
 }

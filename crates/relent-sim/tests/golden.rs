@@ -15,7 +15,7 @@ const GOLDEN: [Golden; 12] = [
     ("metastable", &[("replications", "2"), ("horizon", "150s")], 0xeab2_72bf_9e24_b0be),
     ("collapse", &[("replications", "3")], 0xd871_3c2a_88cd_4a71),
     ("layers", &[("replications", "2"), ("horizon", "20s")], 0x968c_ba30_fb4a_4aa0),
-    ("throttle", &[("replications", "2")], 0x8087_171d_eb5b_6d5c),
+    ("throttle", &[("replications", "2")], 0x83d6_85ba_34e3_4f04),
     ("ethernet", &[("slots", "50000"), ("replications", "2")], 0x04da_4042_b593_1185),
     ("cron", &[("clients", "1000"), ("capacity", "50"), ("replications", "2")], 0xec38_7699_9152_7058),
     ("reconnect", &[("clients", "1000"), ("capacity", "50")], 0x4742_cb53_c513_11df),

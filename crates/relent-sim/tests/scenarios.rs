@@ -150,7 +150,7 @@ const WRONG: [(&str, &str, &str); 28] = [
     (
         "policy = \"mine\"",
         "policy = \"yours\"",
-        "s.toml:35:54: unknown policy \"yours\"; a built-in strategy is written \"strategy:full\"",
+        "s.toml:35:57: unknown policy \"yours\"; a built-in strategy is written \"strategy:full\"",
     ),
     (
         "workers = 10",
@@ -163,7 +163,7 @@ const WRONG: [(&str, &str, &str); 28] = [
         "s.toml:29:1: services.shop.queue: has no effect: with any number of workers nothing waits",
     ),
     ("workers = 10", "workers = \"many\"", "s.toml:28:11: `workers` is a whole number"),
-    ("\"lifo\"", "\"filo\"", "s.toml:29:19: unknown order \"filo\"; known: fifo, lifo"),
+    ("\"lifo\"", "\"filo\"", "s.toml:29:19: unknown order \"filo\"; did you mean \"fifo\"?"),
     (
         "error_rate = 0.01",
         "error_rate = 1.5",
@@ -180,7 +180,7 @@ const WRONG: [(&str, &str, &str); 28] = [
         "calls = [{ to = \"shop\" }]",
         "s.toml:35:1: services.shop.calls: services call each other in a circle: shop, database",
     ),
-    ("for = \"2s\"", "for = \"0s\"", "s.toml:46:1: trouble[0].for: lasts no time"),
+    ("\nfor = \"2s\"", "\nfor = \"0s\"", "s.toml:46:1: trouble[0].for: lasts no time"),
     ("at = \"5s\"\nfor", "at = \"50s\"\nfor", "s.toml:45:1: trouble[0].at: lies after the horizon"),
     (
         "kind = \"errors\"",
@@ -223,7 +223,7 @@ fn bad_scenarios_get_an_error_with_its_place() {
     let error = read("scenario = \"herd\"\noutge = \"1s\"\n").unwrap_err();
     assert_eq!(error, "s.toml:2:1: outge: unknown option \"outge\"; did you mean \"outage\"?");
     let error = read("scenario = \"hred\"\n").unwrap_err();
-    assert_eq!(error, "s.toml:1:12: scenario: unknown scenario \"hred\"; did you mean \"herd\"?");
+    assert_eq!(error, "s.toml:1:1: scenario: unknown scenario \"hred\"; did you mean \"herd\"?");
     let error = read("scenario = \"herd\"\nclients = 1000000000000\n").unwrap_err();
     assert_eq!(error, "s.toml:2:1: clients: 1000000000000 is too large");
 }
