@@ -38,14 +38,14 @@ fn unit(value: f64, unit: &str) -> String {
     format!("{number}{unit}")
 }
 
-/// Two units are enough: nobody plans by the seconds of a day.
+/// Two units are enough, and from a hundred days on one: nobody plans by the seconds of a day, or the hours of a year.
 fn long(seconds: f64) -> String {
     const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
     let seconds = seconds.round() as u64;
     let mut units = UNITS.into_iter().skip_while(|(_, size)| seconds < *size);
     let Some((name, size)) = units.next() else { return "0".to_owned() };
     let Some((smaller, small_size)) = units.next() else { return format!("{seconds}{name}") };
-    let rest = seconds % size / small_size;
+    let rest = if seconds < 100 * 86_400 { seconds % size / small_size } else { 0 };
     match rest {
         0 => format!("{}{name}", seconds / size),
         _ => format!("{}{name}{rest}{smaller}", seconds / size),
@@ -55,6 +55,19 @@ fn long(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The columns of a table are eight wide.
+    #[test]
+    fn all_leave_a_space_in_a_column() {
+        for shift in 0..64 {
+            for nanos in
+                [1u64 << shift, (1 << shift) - 1, 1_234_567_891_234_567_891 >> shift, u64::MAX >> shift]
+            {
+                let text = short(Duration::from_nanos(nanos));
+                assert!(text.len() < 8, "{nanos} ns: {text}");
+            }
+        }
+    }
 
     #[test]
     fn three_digits_and_two_units() {
@@ -73,7 +86,9 @@ mod tests {
             (160_000_000_000, "2m40s"),
             (18_000_000_000_000, "5h"),
             (388_800_000_000_000, "4d12h"),
-            (u64::MAX, "213503d23h"),
+            (8_639_999_000_000_000, "99d23h"),
+            (8_726_400_000_000_000, "101d"),
+            (u64::MAX, "213503d"),
         ];
         for (nanos, text) in cases {
             assert_eq!(short(Duration::from_nanos(nanos)), text, "{nanos} ns");

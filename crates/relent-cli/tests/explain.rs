@@ -306,6 +306,7 @@ fn every_extreme_has_an_answer() {
         &["--latency", "213503d", "--deadline", "1s", "--attempt-timeout", "1s"],
         &["--deadline", "1ns", "--on-deadline", "fit"],
         &["--retry-after", "213503d", "--hint-max", "213503d"],
+        &["--retry-after", "99999h", "--hint-max", "213503d", "--hint-over-max", "clamp"],
     ];
     for extreme in EXTREMES {
         let text = explained(extreme);
