@@ -38,6 +38,7 @@
 //! | `anyhow` | no | a [`Class`] put in as `anyhow` context is found |
 //! | `serde` | no | serializable events and portable errors |
 
+mod asynchronous;
 mod attempt;
 pub mod blocking;
 mod chance;
@@ -46,7 +47,6 @@ mod drive;
 mod error;
 mod event;
 mod redact;
-mod retry;
 mod target;
 pub mod testing;
 mod timer;
@@ -59,6 +59,9 @@ pub use relent_core::{
     Repeat, Rule, RuleId, Schedule, Source, Stage, Timestamp, Waits,
 };
 
+#[cfg(feature = "tokio")]
+pub use asynchronous::retry;
+pub use asynchronous::with;
 pub use attempt::{Attempt, Key};
 pub use classify::{
     Barrier, Classify, Failure, Joined, Marked, Portable, UnreadablePortable, outcome_of, outcome_of_kind,
@@ -67,9 +70,6 @@ pub use classify::{
 pub use error::{Dynamic, Error, Report, Tried, Typed};
 pub use event::{Event, Record};
 pub use redact::redact;
-#[cfg(feature = "tokio")]
-pub use retry::retry;
-pub use retry::with;
 pub use target::Targets;
 #[cfg(feature = "tokio")]
 pub use timer::TokioTimer;
