@@ -31,6 +31,11 @@ use crate::{AttemptToken, Clock, Failure, TokioTimer};
 /// # Errors
 ///
 /// [`Error`], with the reason, the number of attempts and the last error.
+///
+/// # Panics
+///
+/// As tokio's timer does: where there is no tokio runtime, or one without its time, the call panics when it first has
+/// to wait, which may be at the first *failure* only.
 #[cfg(feature = "tokio")]
 #[inline]
 #[expect(

@@ -32,6 +32,42 @@
 //! # Ok::<(), relent::Error<String>>(())
 //! ```
 //!
+//! # When the compiler objects
+//!
+//! An operation that changes what it has (`&mut self`) cannot lend it to a future that outlives the closure's call. Lend
+//! it for each attempt:
+//!
+//! ```
+//! # use std::io;
+//! # struct Client(u32);
+//! # impl Client { async fn get(&mut self) -> io::Result<u32> { self.0 += 1; Ok(self.0) } }
+//! # async fn example(policy: &relent::Policy) -> Result<(), relent::Error<io::Error>> {
+//! let client = tokio::sync::Mutex::new(Client(0));
+//! let answer = relent::retry(policy, || async { client.lock().await.get().await }).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! An error that is no [`std::error::Error`], such as a `String`, makes an [`Error`] that is none either, so `?` cannot
+//! put it into a box or into `anyhow`, and its text is not among ours. Say both in words:
+//!
+//! ```
+//! # fn ask() -> Result<u32, String> { Err("busy".into()) }
+//! fn answer(policy: &relent::Policy) -> Result<u32, Box<dyn std::error::Error>> {
+//!     let asked = relent::blocking::with(policy).when(|_: &String| false).retry(|_attempt| ask());
+//!     asked.map_err(|error| match error.last() {
+//!         Some(last) => format!("{error}: {last}").into(),
+//!         None => error.to_string().into(), // it was cut off, or never begun
+//!     })
+//! }
+//! # let said = answer(&relent::Policy::default()).unwrap_err().to_string();
+//! # assert_eq!(said, "failed in a way that another try does not help: busy");
+//! ```
+//!
+//! An error of which relent knows nothing needs [`With::when`] or [`Classify`]; `&PolicyBuilder` where a `&Policy` is
+//! expected lacks [`PolicyBuilder::build`].
+//!
+//! # Features
+//!
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `tokio` | yes | tokio's timer as the default of the async driver; any other runtime brings a [`Timer`] |

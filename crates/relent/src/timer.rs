@@ -47,6 +47,8 @@ pub trait Timer: Clock {
 }
 
 /// Tokio's timer. With tokio's clock paused, waits and deadlines both follow it.
+///
+/// Its `sleep` panics where there is no tokio runtime, or one that was built without `enable_time`.
 #[cfg(feature = "tokio")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioTimer;

@@ -56,6 +56,12 @@ fn an_unclassified_error() {
 }
 
 #[test]
+fn a_missing_feature() {
+    let said = compiler_on("no_retry", "");
+    all_said(&said, &["feature = \"tokio\"", "main.rs:5:"]);
+}
+
+#[test]
 fn a_missing_timer() {
     let said = compiler_on("no_timer", "");
     all_said(
