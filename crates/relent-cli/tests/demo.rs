@@ -9,6 +9,7 @@
 
 mod support;
 
+use std::process::Command;
 use std::sync::OnceLock;
 
 use support::{Place, stdout};
@@ -39,6 +40,17 @@ fn a_flaky_service_is_called_until_it_answers() {
     assert!(places.is_sorted(), "{text}");
     assert!(text.contains("because the service asked for it"), "{text}");
     assert!(text.contains("The caller got \"hello\"; the service saw 4 requests."), "{text}");
+}
+
+/// One descriptor beside the standard ones is enough for a service, and too few to call it.
+#[test]
+fn without_a_network_the_rest_is_shown() {
+    let place = Place::new("demo-offline");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 4 && exec \"$0\" demo", env!("CARGO_BIN_EXE_relent")]);
+    let text = stdout(shell.current_dir(place.path()).env_clear().env("LANG", "C.UTF-8"), 0);
+    assert!(text.contains("No service can be called on 127.0.0.1 here"), "{text}");
+    assert!(text.contains("Without jitter") && text.contains("3. Next"), "{text}");
 }
 
 #[test]
