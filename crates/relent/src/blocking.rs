@@ -63,7 +63,7 @@ fn rest<R, E: Failure<Via>, Via>(
     run::<R, E, _, _, _, Via>(course, move |_attempt| operation(), ended).result
 }
 
-/// Begins a blocking call with options, which ends in `retry`. See [`relent::with`](crate::with).
+/// Begins a blocking call with options, which ends in `retry`. See [`relent::with`](fn@crate::with).
 pub fn with(policy: &Policy) -> With<'_, ByFailure, Quiet, Blocking<SystemTimer>> {
     With {
         policy,

@@ -77,7 +77,7 @@ impl<E> Event<'_, E> {
 }
 
 impl<E: fmt::Display> Event<'_, E> {
-    /// The error as text, with the secrets of its URLs cut ([`redact`](crate::redact)).
+    /// The error as text, with the secrets of its URLs cut ([`redact`](fn@crate::redact)).
     pub fn error_text(&self) -> Option<String> {
         self.error.map(|error| crate::redact(&error.to_string()).into_owned())
     }

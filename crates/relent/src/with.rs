@@ -9,7 +9,7 @@ use relent_core::{Outcome, Policy};
 use crate::attempt::Key;
 use crate::{Event, Failure, Targets, Token};
 
-/// A call's options, begun by [`relent::with`](crate::with) or [`blocking::with`](crate::blocking::with) and ended by
+/// A call's options, begun by [`relent::with`](fn@crate::with) or [`blocking::with`](crate::blocking::with) and ended by
 /// `retry`.
 ///
 /// The type parameters say how outcomes are classified, who is notified, and who sleeps; they follow from the calls

@@ -34,7 +34,7 @@ pub trait Classify {
 ///
 /// Implemented for whatever implements [`Classify`], for [`std::io::Error`] (see
 /// [`outcome_of_kind`](crate::outcome_of_kind)), for boxed errors and `anyhow` (their whole source chain is walked, see
-/// [`outcome_of`](crate::outcome_of)), and for relent's own [`Error`], which is permanent to an outer retry. The
+/// [`outcome_of`]), and for relent's own [`Error`], which is permanent to an outer retry. The
 /// parameter `Via` (see [`via`]) keeps these implementations apart; the compiler finds it. Adapter crates implement
 /// the trait for foreign types with a marker of their own.
 #[diagnostic::on_unimplemented(
