@@ -70,6 +70,9 @@ pub enum OnDeadline {
     Stop,
     /// A scheduled wait is cut to half of what remains, so that one more attempt fits; not below the backoff's floor,
     /// nor below what a hint asked for. A hint never is cut.
+    ///
+    /// Set a [`floor`](PolicyBuilder::floor) with it: without one, halves of halves shrink to nothing, and a call with
+    /// attempts to spare makes the last dozens of them in the last instant.
     Fit,
 }
 
