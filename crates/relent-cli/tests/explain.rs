@@ -165,10 +165,6 @@ fn each_warning_and_its_absence() {
         ("immediate_first_retry", &["--first", "immediate"]),
         ("initial_too_short", &["--initial", "5ms"]),
         ("initial_too_short", &["--cap", "0s"]),
-        (
-            "burst_before_deadline",
-            &["--deadline", "1s", "--on-deadline", "fit", "--max-attempts", "unlimited"],
-        ),
         ("no_cap", &["--cap", "none"]),
         ("cap_never_reached", &["--cap", "20s"]),
         ("unlimited_without_deadline", &["--max-attempts", "unlimited"]),

@@ -220,6 +220,11 @@ impl Backoff {
         Waits { backoff: self, dice: Dice::new(seed), n: 0, elapsed: 0, memory: Memory::default() }
     }
 
+    /// What a deadline does not cut a wait below: the floor, and a tenth of the first wait.
+    pub(crate) fn least_cut(&self) -> u64 {
+        self.floor.max(nanos(self.schedule.initial()) / 10)
+    }
+
     #[inline]
     pub(crate) fn wait_nanos(&self, n: u32, elapsed: u64, memory: &mut Memory, entropy: u64) -> u64 {
         // What nearly every policy asks for needs none of the general case's branches, and takes half of its time.

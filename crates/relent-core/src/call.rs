@@ -365,7 +365,7 @@ impl Call {
             _ => 0,
         };
         let after = backoff.wait_nanos(n, elapsed, &mut self.memory, moment.entropy);
-        Wait { after, source: Source::Schedule, least: backoff.floor }
+        Wait { after, source: Source::Schedule, least: backoff.least_cut() }
     }
 
     /// Step 6: the wait that fits before the deadline, and when the attempt after it would start.
@@ -386,8 +386,8 @@ impl Call {
         if policy.on_deadline == OnDeadline::Stop || wait.source != Source::Schedule {
             return Err(Reason::DeadlineWouldPass);
         }
-        // Half of what remains, but no earlier than the server asked and no shorter than the floor. Half of the last
-        // nanosecond would be a retry at the same instant, for ever.
+        // Half of what remains, but no earlier than the server asked, and not so short that halves of halves become a
+        // storm in the last instant.
         let half = (nanos(end.since(now)) / 2).max(wait.least);
         if half == 0 || starts(half) >= end {
             return Err(Reason::DeadlineWouldPass);

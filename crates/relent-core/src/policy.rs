@@ -68,11 +68,9 @@ pub enum OnDeadline {
     /// The call ends at once: a wait for an attempt that cannot happen helps nobody.
     #[default]
     Stop,
-    /// A scheduled wait is cut to half of what remains, so that one more attempt fits; not below the backoff's floor,
-    /// nor below what a hint asked for. A hint never is cut.
-    ///
-    /// Set a [`floor`](PolicyBuilder::floor) with it: without one, halves of halves shrink to nothing, and a call with
-    /// attempts to spare makes the last dozens of them in the last instant.
+    /// A scheduled wait is cut to half of what remains, so that one more attempt fits; not below the backoff's floor or
+    /// a tenth of its first wait, so that the attempts before the deadline do not become a storm, nor below what a hint
+    /// asked for. A hint never is cut.
     Fit,
 }
 

@@ -70,6 +70,21 @@ fn a_fitted_wait_is_not_cut_below_the_floor() {
     }
 }
 
+/// Halves of halves do not end in a storm: whatever the deadline, a handful of attempts is added.
+#[test]
+fn a_fitted_wait_is_not_cut_below_a_tenth_of_the_first() {
+    let policy = fitting(secs(20)).build().unwrap();
+    for (now, decision) in [
+        (0, Decision::Retry { after: secs(5), source: Source::Schedule }),
+        (7, Decision::Retry { after: secs(2), source: Source::Schedule }),
+        (8, stop(Reason::DeadlineWouldPass)),
+    ] {
+        let outcome = Outcome::of(Class::Transient);
+        let decided = Call::new(Some(Timestamp::ZERO)).decide(&policy, &mut Alone, outcome, at(secs(now)));
+        assert_eq!(decided, decision, "at {now} s");
+    }
+}
+
 #[test]
 fn failures_that_take_no_time_come_to_an_end_before_the_deadline() {
     let policy = fitting(secs(20)).build().unwrap();

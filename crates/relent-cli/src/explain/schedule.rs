@@ -44,8 +44,6 @@ pub(crate) struct Plan {
     pub(crate) longest_wait: Duration,
     /// The share of calls that come to the last attempt when all fail.
     pub(crate) last_reached: f64,
-    /// The shortest wait of a call that always draws the longest one: what a deadline cuts waits to.
-    pub(crate) cut_to: Option<Duration>,
     /// Why most of the calls end whose attempts all fail; none: they do not, as far as was looked.
     pub(crate) ends: Option<Reason>,
     /// How often an attempt is made per call, at the failure rate assumed; infinite as above.
@@ -122,7 +120,6 @@ impl Plan {
             worst: worst(policy, &series),
             longest_wait: series.waits.iter().map(|wait| wait.highest).max().unwrap_or_default(),
             last_reached: drawn.reached(series.waits.len()),
-            cut_to: shortest_of_longest(policy, assumed),
             ends: drawn.usual_end(),
             load,
             exact: series.exact,
@@ -327,13 +324,6 @@ fn load(drawn: &Drawn, rate: f64) -> f64 {
     // 1 + rate + rate² + …, as often as there are attempts left.
     let more = if rate == 1.0 { drawn.beyond } else { (1.0 - rate.powf(drawn.beyond)) / (1.0 - rate) };
     load + drawn.reached.last().copied().unwrap_or(1.0) * failed_before * more
-}
-
-/// See [`Plan::cut_to`].
-fn shortest_of_longest(policy: &Policy, assumed: &Assumptions) -> Option<Duration> {
-    let mut path = Path::begin(assumed);
-    let waits = std::iter::from_fn(|| path.fail(policy, u64::MAX).ok());
-    waits.take(LONGEST_CALL as usize).min()
 }
 
 /// The longest waits of a call whose server asks for as much as is obeyed.

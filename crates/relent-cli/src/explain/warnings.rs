@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relent_core::{Backoff, Bound, Class, First, Jitter, Multiplier, OnDeadline, Policy, Schedule};
+use relent_core::{Backoff, Bound, Class, First, Jitter, Multiplier, Policy, Schedule};
 
 use super::schedule::{Assumptions, Plan, backoff_in_use};
 use crate::durations::short;
@@ -69,7 +69,6 @@ pub(crate) fn of(resolved: &Resolved, plan: &Plan, assumed: &Assumptions, caller
     let backoff = backoff_in_use(policy, assumed);
     found.extend(about_the_herd(policy, backoff));
     found.extend(about_the_waits(resolved, plan, backoff));
-    found.extend(about_the_cut(policy, plan, backoff));
     found.extend(about_the_end(policy, plan));
     found.extend(about_time(policy, plan, caller));
     found.extend(about_safety(policy, caller));
@@ -152,26 +151,6 @@ fn about_the_waits(resolved: &Resolved, plan: &Plan, backoff: &Backoff) -> Vec<W
 fn longest_first_wait(backoff: &Backoff) -> Duration {
     let initial = backoff.schedule().initial();
     backoff.longest().map_or(initial, |cap| initial.min(cap))
-}
-
-/// Half of what remains, and half of that, and so on: without a floor the attempts before the deadline come in a burst.
-fn about_the_cut(policy: &Policy, plan: &Plan, backoff: &Backoff) -> Option<Warning> {
-    let cut = policy.on_deadline() == OnDeadline::Fit && longest_first_wait(backoff) >= SHORTEST_SENSIBLE;
-    let wait =
-        plan.cut_to.filter(|wait| cut && *wait < SHORTEST_SENSIBLE && !immediate_only(backoff, *wait))?;
-    Some(warning(
-        "burst_before_deadline",
-        format!(
-            "Waits are halved again and again before the deadline, to {}: the last attempts come in a burst.",
-            short(wait)
-        ),
-        "Bound them from below: --floor 100ms. Or --on-deadline stop.",
-    ))
-}
-
-/// Whether a wait is so short only because the first retry comes at once.
-fn immediate_only(backoff: &Backoff, wait: Duration) -> bool {
-    backoff.first_used() == First::Immediate && wait.is_zero()
 }
 
 fn about_the_end(policy: &Policy, plan: &Plan) -> Vec<Warning> {
