@@ -35,6 +35,7 @@
 extern crate alloc;
 
 mod backoff;
+mod budget;
 mod call;
 mod class;
 mod entropy;
@@ -44,12 +45,18 @@ mod jitter;
 mod multiplier;
 mod outcome;
 mod policy;
+mod ratio;
 mod rule;
 mod schedule;
 mod shared;
+mod slots;
 mod time;
 
 pub use backoff::{Backoff, Bound, First, Memory, Range, Waits};
+pub use budget::{
+    Budget, BudgetPolicy, ConcurrentBudget, Priority, Quota, Stake, TokenBucket, WindowBudget,
+    withdraw_from_all,
+};
 pub use call::{Call, Decision, Moment, Start};
 pub use class::{Class, Classes, Reason, Source, UnknownWord};
 pub use entropy::{Dice, entropy};
@@ -59,6 +66,7 @@ pub use jitter::Jitter;
 pub use multiplier::Multiplier;
 pub use outcome::{Outcome, Repeat};
 pub use policy::{Deadline, OnDeadline, Policy, PolicyBuilder, PolicyError};
+pub use ratio::{Rate, Ratio};
 pub use rule::{Count, MAX_RULES, Rule, RuleId};
 pub use schedule::{Schedule, Stage};
 pub use shared::{Alone, Shared};

@@ -461,7 +461,7 @@ impl core::error::Error for PolicyError {}
 
 const ZERO_ATTEMPTS: PolicyError = refuse("max_attempts", "counts the first attempt; 1 switches retries off");
 
-const fn refuse(key: &'static str, why: &'static str) -> PolicyError {
+pub(crate) const fn refuse(key: &'static str, why: &'static str) -> PolicyError {
     PolicyError { key, why }
 }
 
@@ -486,7 +486,7 @@ fn check_times(policy: &Policy) -> Result<(), PolicyError> {
     }
 }
 
-fn check_backoff(backoff: &Backoff) -> Result<(), PolicyError> {
+pub(crate) fn check_backoff(backoff: &Backoff) -> Result<(), PolicyError> {
     if backoff.floor > backoff.cap {
         return Err(refuse("backoff.floor", "lies above the cap"));
     }
