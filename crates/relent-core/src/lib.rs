@@ -35,6 +35,7 @@
 extern crate alloc;
 
 mod backoff;
+mod breaker;
 mod budget;
 mod call;
 mod class;
@@ -53,6 +54,10 @@ mod slots;
 mod time;
 
 pub use backoff::{Backoff, Bound, First, Memory, Range, Waits};
+pub use breaker::{
+    Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics, BreakerWindow,
+    Permit, Refused, WindowSnapshot,
+};
 pub use budget::{
     Budget, BudgetPolicy, ConcurrentBudget, Priority, Quota, Stake, TokenBucket, WindowBudget,
     withdraw_from_all,

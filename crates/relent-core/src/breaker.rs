@@ -1,0 +1,775 @@
+//! Circuit breakers: a target that fails is left alone for a while, then tried with a few probes.
+
+mod window;
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+pub use window::{BreakerWindow, WindowSnapshot};
+use window::{Counts, Seen, Window};
+
+use crate::policy::refuse;
+use crate::time::nanos;
+use crate::{Backoff, Class, Jitter, Memory, Multiplier, Outcome, PolicyError, Ratio, Schedule, Timestamp};
+
+/// What a breaker is to be: over what it looks, at what it opens, for how long, and how it closes again.
+///
+/// | part | default | why |
+/// |---|---|---|
+/// | `min_calls` | 20 (for windows by count at most their size) | two failures of three calls say little |
+/// | `failure_ratio` | 0.5 | |
+/// | `slow_ratio` | none | only the caller knows what is slow |
+/// | `open_for` | 5 s, doubling while it reopens, cap 2 min, ± 20 % | a fleet's breakers must not probe in step |
+/// | `max_probes` | 1 | |
+/// | `success_ratio` | 1 | of the probes |
+/// | `max_probe_duration` | 60 s | a probe that hangs must not keep everybody out |
+/// | `ramp` | none | |
+///
+/// Thresholds are met where they are reached: 5 of 10 meet 0.5.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BreakerPolicy {
+    window: BreakerWindow,
+    min_calls: u32,
+    failures: Option<u32>,
+    failure_ratio: Option<Ratio>,
+    slow_ratio: Option<Ratio>,
+    slow_after: Duration,
+    open_for: Backoff,
+    max_probes: u32,
+    success_ratio: Ratio,
+    max_probe_duration: Duration,
+    ramp: Duration,
+}
+
+/// Probes in one half-open state; each takes 16 bytes.
+const MOST_PROBES: u32 = 1_000;
+
+impl BreakerPolicy {
+    /// Opens at this many failures in a row.
+    pub fn consecutive(failures: u32) -> Self {
+        Self { failures: Some(failures), failure_ratio: None, ..Self::new(BreakerWindow::Consecutive) }
+    }
+
+    /// Looks at the last `calls`, whenever they were.
+    pub fn count(calls: u32) -> Self {
+        let policy = Self::new(BreakerWindow::Count(calls));
+        Self { min_calls: policy.min_calls.min(calls), ..policy }
+    }
+
+    /// Looks at the calls of the last `size`, which slides in steps of a tenth of it.
+    pub fn time(size: Duration) -> Self {
+        Self::new(BreakerWindow::Time(size))
+    }
+
+    fn new(window: BreakerWindow) -> Self {
+        let initial = Duration::from_secs(5);
+        let open_for = Backoff::new(Schedule::Exponential { initial, multiplier: Multiplier::TWO });
+        Self {
+            window,
+            min_calls: 20,
+            failures: None,
+            failure_ratio: Some(Ratio::percent(50)),
+            slow_ratio: None,
+            slow_after: Duration::MAX,
+            open_for: open_for.cap(Duration::from_secs(120)).jitter(Jitter::Proportional { factor: 0.2 }),
+            max_probes: 1,
+            success_ratio: Ratio::ONE,
+            max_probe_duration: Duration::from_secs(60),
+            ramp: Duration::ZERO,
+        }
+    }
+
+    /// Ratios say nothing before this many calls are in the window. Default: 20.
+    #[must_use]
+    pub fn min_calls(self, calls: u32) -> Self {
+        Self { min_calls: calls, ..self }
+    }
+
+    /// Opens at this many failures in the window (or, without a window, in a row), however many calls there are.
+    /// Default: none.
+    #[must_use]
+    pub fn failures(self, failures: u32) -> Self {
+        Self { failures: Some(failures), ..self }
+    }
+
+    /// Opens where this ratio of the window's calls failed. Default: 0.5, except where failures in a row are counted.
+    #[must_use]
+    pub fn failure_ratio(self, ratio: Ratio) -> Self {
+        Self { failure_ratio: Some(ratio), ..self }
+    }
+
+    /// No ratio of failures opens it.
+    #[must_use]
+    pub fn no_failure_ratio(self) -> Self {
+        Self { failure_ratio: None, ..self }
+    }
+
+    /// Opens where this ratio of the window's calls took at least `after`. A call that is dropped after that time
+    /// counts too: the worst target must not look best. Default: none.
+    #[must_use]
+    pub fn slow_calls(self, ratio: Ratio, after: Duration) -> Self {
+        Self { slow_ratio: Some(ratio), slow_after: after, ..self }
+    }
+
+    /// How long it stays open; its schedule grows while the breaker reopens.
+    #[must_use]
+    pub fn open_for(self, backoff: Backoff) -> Self {
+        Self { open_for: backoff, ..self }
+    }
+
+    /// How many calls are let through to find out whether the target is back, from 1 to 1000. Default: 1.
+    #[must_use]
+    pub fn max_probes(self, probes: u32) -> Self {
+        Self { max_probes: probes, ..self }
+    }
+
+    /// The ratio of the probes that must succeed. Default: 1.
+    #[must_use]
+    pub fn success_ratio(self, ratio: Ratio) -> Self {
+        Self { success_ratio: ratio, ..self }
+    }
+
+    /// How long a probe may take before it counts as failed. Default: 60 s.
+    #[must_use]
+    pub fn max_probe_duration(self, duration: Duration) -> Self {
+        Self { max_probe_duration: duration, ..self }
+    }
+
+    /// After the probes the calls come back gradually: a tenth of them at once, all of them after this time.
+    /// Default: zero, which is all of them at once.
+    #[must_use]
+    pub fn ramp(self, ramp: Duration) -> Self {
+        Self { ramp, ..self }
+    }
+
+    /// Over what it looks.
+    pub const fn window(&self) -> BreakerWindow {
+        self.window
+    }
+
+    /// Whether the time at a call's end matters, and not only at its beginning.
+    pub const fn times_calls(&self) -> bool {
+        self.slow_ratio.is_some()
+    }
+
+    fn check(&self) -> Result<(), PolicyError> {
+        let ratios = [
+            ("failure_ratio", self.failure_ratio),
+            ("slow_ratio", self.slow_ratio),
+            ("success_ratio", Some(self.success_ratio)),
+        ];
+        for (key, ratio) in ratios {
+            if ratio.is_some_and(|ratio| !ratio.is_share()) {
+                return Err(refuse(key, "must be above 0 and at most 1"));
+            }
+        }
+        if self.failures == Some(0) {
+            return Err(refuse("failures", "opens before anything failed"));
+        }
+        self.window.check(self.min_calls, self.failures)?;
+        if self.min_calls == 0 {
+            return Err(refuse("min_calls", "must be at least 1"));
+        }
+        if !(1..=MOST_PROBES).contains(&self.max_probes) {
+            return Err(refuse("max_probes", "must be from 1 to 1000"));
+        }
+        if self.max_probe_duration.is_zero() {
+            return Err(refuse("max_probe_duration", "gives up each probe at once"));
+        }
+        match self.window {
+            BreakerWindow::Consecutive if self.failures.is_none() => {
+                Err(refuse("failures", "is needed where failures in a row are counted"))
+            }
+            BreakerWindow::Consecutive if self.failure_ratio.is_some() || self.slow_ratio.is_some() => {
+                Err(refuse("failure_ratio", "needs a window: failures in a row have no ratio"))
+            }
+            _ if self.failures.or(self.failure_ratio.map(|_| 0)).or(self.slow_ratio.map(|_| 0)).is_none() => {
+                Err(refuse("failure_ratio", "nothing ever opens it"))
+            }
+            _ => crate::policy::check_backoff(&self.open_for),
+        }
+    }
+}
+
+/// What holds whatever the target does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BreakerMode {
+    /// It opens and closes by what it sees.
+    #[default]
+    Automatic,
+    /// Nothing is admitted.
+    ForcedOpen,
+    /// All is admitted, and nothing counted but the statistics.
+    Disabled,
+    /// All is admitted, and counted, so that one can see what it would do.
+    MetricsOnly,
+}
+
+impl BreakerMode {
+    /// The mode's stable word: `"automatic"`, `"forced_open"` …
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Automatic => "automatic",
+            Self::ForcedOpen => "forced_open",
+            Self::Disabled => "disabled",
+            Self::MetricsOnly => "metrics_only",
+        }
+    }
+}
+
+impl fmt::Display for BreakerMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Where a breaker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BreakerState {
+    /// Calls pass.
+    Closed,
+    /// Calls pass, more of them as time goes by.
+    Returning,
+    /// No call passes.
+    Open,
+    /// Probes pass.
+    HalfOpen,
+}
+
+impl BreakerState {
+    /// The state's stable word: `"closed"`, `"half_open"` …
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Returning => "returning",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+}
+
+impl fmt::Display for BreakerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What a breaker has seen since it was made, late results included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BreakerStatistics {
+    /// Attempts that the target answered (`success`, `permanent`).
+    pub successes: u64,
+    /// Attempts that failed.
+    pub failures: u64,
+    /// Attempts of either kind, or dropped, that were slow.
+    pub slow: u64,
+    /// Attempts that say nothing (`ignored`, `cancelled`, dropped).
+    pub ignored: u64,
+    /// Results that came after the state had changed, and changed nothing.
+    pub late: u64,
+    /// Probes that were given up.
+    pub given_up: u64,
+    /// Attempts that were not admitted.
+    pub refused: u64,
+    /// How often it opened.
+    pub opened: u64,
+}
+
+/// A circuit breaker's state. Times that step back count as the latest time seen.
+///
+/// Each admission is a [`Permit`] that must be given back: with its outcome to [`settle`](Self::settle), or without one
+/// to [`abandon`](Self::abandon). A permit knows the state that it was admitted in, so that a result which comes after
+/// that state has ended changes nothing but the statistics.
+///
+/// Half-open admits exactly `max_probes`, in any order of events. A probe that is abandoned makes room for another, one
+/// that never comes back counts as failed after `max_probe_duration`. The state ends as soon as the ratio of
+/// successes is certain.
+///
+/// ```
+/// use core::time::Duration;
+/// use relent_core::{Breaker, BreakerPolicy, BreakerState, Class, Outcome, Timestamp};
+///
+/// let mut breaker = Breaker::new(BreakerPolicy::consecutive(3), 7)?;
+/// let now = Timestamp::ZERO;
+/// for _ in 0..3 {
+///     let permit = breaker.admit(now).unwrap();
+///     breaker.settle(permit, &Outcome::of(Class::Transient), now);
+/// }
+/// assert_eq!(breaker.state(now), BreakerState::Open);
+/// let ready = breaker.admit(now).unwrap_err().ready_at.unwrap();
+///
+/// let probe = breaker.admit(ready).unwrap();
+/// assert!(breaker.admit(ready).is_err());
+/// breaker.settle(probe, &Outcome::of(Class::Success), ready);
+/// assert_eq!(breaker.state(ready), BreakerState::Closed);
+/// # Ok::<(), relent_core::PolicyError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    policy: BreakerPolicy,
+    seed: u64,
+    mode: BreakerMode,
+    phase: Phase,
+    window: Window,
+    probes: Vec<Probe>,
+    /// Changes with each state.
+    generation: u64,
+    /// How often it has opened since it was last closed for good.
+    opens: u32,
+    /// What the open time's schedule remembers.
+    memory: Memory,
+    latest: u64,
+    statistics: BreakerStatistics,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Closed,
+    /// Since when, and what share of a call is still owed, in millionths.
+    Returning {
+        since: u64,
+        owed: u64,
+    },
+    Open {
+        until: u64,
+    },
+    HalfOpen,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    Free,
+    Running { since: u64 },
+    Succeeded,
+    Failed,
+}
+
+/// That an attempt was admitted. Plain data, but there is only one of each.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a permit that is not given back is a probe that hangs"]
+pub struct Permit {
+    generation: u64,
+    since: u64,
+    /// Which of the probes it is.
+    probe: Option<u32>,
+}
+
+impl Permit {
+    /// Whether it is a probe's.
+    pub const fn is_probe(&self) -> bool {
+        self.probe.is_some()
+    }
+}
+
+/// That an attempt was not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// When the breaker will admit attempts again; none where that depends on attempts under way, or on chance.
+    pub ready_at: Option<Timestamp>,
+}
+
+impl Breaker {
+    /// A closed breaker that has seen nothing. The seed is for the jitter of its open times: another one for each.
+    ///
+    /// # Errors
+    ///
+    /// What cannot work about the policy, by the key of a policy file.
+    pub fn new(policy: BreakerPolicy, seed: u64) -> Result<Self, PolicyError> {
+        policy.check()?;
+        let probes = (0..policy.max_probes).map(|_| Probe::Free).collect();
+        Ok(Self {
+            seed,
+            mode: BreakerMode::Automatic,
+            phase: Phase::Closed,
+            window: Window::new(policy.window),
+            probes,
+            generation: 0,
+            opens: 0,
+            memory: Memory::default(),
+            latest: 0,
+            statistics: BreakerStatistics::default(),
+            policy,
+        })
+    }
+
+    /// Admits an attempt, or says when to come back.
+    ///
+    /// # Errors
+    ///
+    /// The attempt is not to be made.
+    #[inline]
+    pub fn admit(&mut self, now: Timestamp) -> Result<Permit, Refused> {
+        let now = self.advance(now);
+        let admitted = match self.mode {
+            BreakerMode::Automatic => self.admit_by_phase(now),
+            BreakerMode::ForcedOpen => Err(Refused { ready_at: Some(Timestamp::MAX) }),
+            BreakerMode::Disabled | BreakerMode::MetricsOnly => Ok(self.permit(now, None)),
+        };
+        if admitted.is_err() {
+            count(&mut self.statistics.refused);
+        }
+        admitted
+    }
+
+    /// Takes in how an admitted attempt ended.
+    #[inline]
+    pub fn settle(&mut self, permit: Permit, outcome: &Outcome, now: Timestamp) {
+        match outcome.class {
+            Class::Ignored | Class::Cancelled => self.abandon(permit, now),
+            class => {
+                let now = self.advance(now);
+                let failed = class.is_failure();
+                let seen = Seen { failed, slow: self.is_slow(&permit, now) };
+                count(if failed { &mut self.statistics.failures } else { &mut self.statistics.successes });
+                self.take_in(&permit, seen, now);
+            }
+        }
+    }
+
+    /// Takes back a permit whose attempt came to no result: it says nothing, unless it had been slow already.
+    pub fn abandon(&mut self, permit: Permit, now: Timestamp) {
+        let now = self.advance(now);
+        count(&mut self.statistics.ignored);
+        if self.is_slow(&permit, now) {
+            self.take_in(&permit, Seen { failed: false, slow: true }, now);
+        } else if let Some(probe @ Probe::Running { .. }) = self.probe(&permit) {
+            *probe = Probe::Free;
+        }
+    }
+
+    /// Where it is. The mode stands beside it.
+    pub fn state(&mut self, now: Timestamp) -> BreakerState {
+        self.advance(now);
+        match self.phase {
+            Phase::Closed => BreakerState::Closed,
+            Phase::Returning { .. } => BreakerState::Returning,
+            Phase::Open { .. } => BreakerState::Open,
+            Phase::HalfOpen => BreakerState::HalfOpen,
+        }
+    }
+
+    /// When attempts will be admitted again, if none is now and only time is missing.
+    #[inline]
+    pub fn ready_at(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.advance(now);
+        match (self.mode, self.phase) {
+            (BreakerMode::Automatic, Phase::Open { until }) => Some(Timestamp::from_nanos(until)),
+            (BreakerMode::ForcedOpen, _) => Some(Timestamp::MAX),
+            _ => None,
+        }
+    }
+
+    /// What holds whatever the target does.
+    pub const fn mode(&self) -> BreakerMode {
+        self.mode
+    }
+
+    /// Sets what holds whatever the target does. In a new mode the breaker begins closed, and has seen nothing.
+    pub fn set_mode(&mut self, mode: BreakerMode, now: Timestamp) {
+        if mode != self.mode {
+            self.reset(now);
+            self.mode = mode;
+        }
+    }
+
+    /// Closes it, and forgets what it has seen but for the statistics.
+    pub fn reset(&mut self, now: Timestamp) {
+        self.advance(now);
+        self.opens = 0;
+        self.memory = Memory::default();
+        self.enter(Phase::Closed);
+    }
+
+    /// Opens it as if it had seen too many failures.
+    pub fn trip(&mut self, now: Timestamp) {
+        let now = self.advance(now);
+        self.open(now);
+    }
+
+    /// The ratio of failures in the window; none before `min_calls`.
+    pub fn failure_ratio(&mut self, now: Timestamp) -> Option<f64> {
+        self.advance(now);
+        let Counts { calls, failures, .. } = self.window.counts();
+        (calls >= u64::from(self.policy.min_calls)).then(|| failures as f64 / calls as f64)
+    }
+
+    /// The ratio of slow calls in the window; none before `min_calls`.
+    pub fn slow_ratio(&mut self, now: Timestamp) -> Option<f64> {
+        self.advance(now);
+        let Counts { calls, slow, .. } = self.window.counts();
+        (calls >= u64::from(self.policy.min_calls)).then(|| slow as f64 / calls as f64)
+    }
+
+    /// What it has seen since it was made.
+    pub const fn statistics(&self) -> BreakerStatistics {
+        self.statistics
+    }
+
+    /// What it is to be.
+    pub const fn policy(&self) -> &BreakerPolicy {
+        &self.policy
+    }
+
+    /// Lets time pass, and returns it: never less than before.
+    #[inline]
+    fn advance(&mut self, now: Timestamp) -> u64 {
+        self.latest = self.latest.max(now.as_nanos());
+        self.window.advance(self.latest);
+        if self.phase != Phase::Closed {
+            self.advance_phase(self.latest);
+        }
+        self.latest
+    }
+
+    fn advance_phase(&mut self, now: u64) {
+        match self.phase {
+            Phase::Closed => {}
+            Phase::Returning { since, .. } => {
+                if now.saturating_sub(since) >= nanos(self.policy.ramp) {
+                    // The same state as far as results are concerned: what was admitted meanwhile still counts.
+                    self.phase = Phase::Closed;
+                    self.opens = 0;
+                    self.memory = Memory::default();
+                }
+            }
+            Phase::Open { until } => {
+                if now >= until {
+                    self.enter(Phase::HalfOpen);
+                }
+            }
+            Phase::HalfOpen => self.give_up_probes(now),
+        }
+    }
+
+    fn give_up_probes(&mut self, now: u64) {
+        let longest = nanos(self.policy.max_probe_duration);
+        let mut gives_up = false;
+        for probe in &mut self.probes {
+            if let Probe::Running { since } = *probe
+                && now.saturating_sub(since) >= longest
+            {
+                *probe = Probe::Failed;
+                count(&mut self.statistics.given_up);
+                gives_up = true;
+            }
+        }
+        if gives_up {
+            self.judge_probes(now);
+        }
+    }
+
+    #[inline]
+    fn admit_by_phase(&mut self, now: u64) -> Result<Permit, Refused> {
+        match self.phase {
+            Phase::Closed => Ok(self.permit(now, None)),
+            Phase::Returning { since, owed } => {
+                let owed = owed + self.share_returned(now.saturating_sub(since));
+                let admits = owed >= WHOLE_CALL;
+                self.phase = Phase::Returning { since, owed: owed % WHOLE_CALL };
+                if admits { Ok(self.permit(now, None)) } else { Err(Refused { ready_at: None }) }
+            }
+            Phase::Open { until } => Err(Refused { ready_at: Some(Timestamp::from_nanos(until)) }),
+            Phase::HalfOpen => {
+                let free = self.probes.iter_mut().enumerate().find(|(_, probe)| **probe == Probe::Free);
+                let Some((index, probe)) = free else { return Err(Refused { ready_at: None }) };
+                *probe = Probe::Running { since: now };
+                Ok(self.permit(now, Some(index as u32)))
+            }
+        }
+    }
+
+    /// In millionths: a tenth at first, growing to all.
+    fn share_returned(&self, passed: u64) -> u64 {
+        let share = u128::from(WHOLE_CALL) * u128::from(passed) / u128::from(nanos(self.policy.ramp).max(1));
+        u64::try_from(share).map_or(WHOLE_CALL, |share| share.clamp(WHOLE_CALL / 10, WHOLE_CALL))
+    }
+
+    fn permit(&self, now: u64, probe: Option<u32>) -> Permit {
+        Permit { generation: self.generation, since: now, probe }
+    }
+
+    fn is_slow(&self, permit: &Permit, now: u64) -> bool {
+        self.policy.slow_ratio.is_some() && now.saturating_sub(permit.since) >= nanos(self.policy.slow_after)
+    }
+
+    /// The probe that a permit stands for, if it is one of this state.
+    fn probe(&mut self, permit: &Permit) -> Option<&mut Probe> {
+        if permit.generation != self.generation {
+            return None;
+        }
+        self.probes.get_mut(permit.probe? as usize)
+    }
+
+    /// Counts a result, if it is one of this state.
+    #[inline]
+    fn take_in(&mut self, permit: &Permit, seen: Seen, now: u64) {
+        if seen.slow {
+            count(&mut self.statistics.slow);
+        }
+        if permit.generation != self.generation {
+            count(&mut self.statistics.late);
+            return;
+        }
+        if self.mode == BreakerMode::Disabled {
+            return;
+        }
+        match self.probe(permit) {
+            // One that was given up has failed already.
+            Some(probe @ Probe::Running { .. }) => {
+                *probe = if seen.failed || seen.slow { Probe::Failed } else { Probe::Succeeded };
+                self.judge_probes(now);
+            }
+            Some(_) => count(&mut self.statistics.late),
+            None => {
+                self.window.add(seen);
+                if self.mode == BreakerMode::Automatic && self.window_trips() {
+                    self.open(now);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn window_trips(&self) -> bool {
+        let Counts { calls, failures, slow } = self.window.counts();
+        if self.policy.failures.is_some_and(|most| failures >= u64::from(most)) {
+            return true;
+        }
+        let met = |ratio: Option<Ratio>, part| ratio.is_some_and(|ratio| ratio.is_met_by(part, calls));
+        calls >= u64::from(self.policy.min_calls)
+            && (met(self.policy.failure_ratio, failures) || met(self.policy.slow_ratio, slow))
+    }
+
+    /// Ends half-open as soon as it is certain which way.
+    fn judge_probes(&mut self, now: u64) {
+        let (all, succeeded) = (u64::from(self.policy.max_probes), self.probes_that(Probe::Succeeded));
+        let enough = |successes| self.policy.success_ratio.is_met_by(successes, all);
+        if enough(succeeded) {
+            self.close(now);
+        } else if !enough(all - self.probes_that(Probe::Failed)) {
+            self.open(now);
+        }
+    }
+
+    fn probes_that(&self, ended: Probe) -> u64 {
+        self.probes.iter().filter(|probe| **probe == ended).count() as u64
+    }
+
+    fn close(&mut self, now: u64) {
+        if self.policy.ramp.is_zero() {
+            self.opens = 0;
+            self.memory = Memory::default();
+            self.enter(Phase::Closed);
+        } else {
+            // The first call passes.
+            self.enter(Phase::Returning { since: now, owed: WHOLE_CALL - 1 });
+        }
+    }
+
+    #[cold]
+    fn open(&mut self, now: u64) {
+        self.opens = self.opens.saturating_add(1);
+        count(&mut self.statistics.opened);
+        // A number that no other state of this breaker, nor another breaker, draws.
+        let entropy = crate::entropy(self.seed, self.statistics.opened, self.opens);
+        let stays = self.policy.open_for.wait_nanos(self.opens, 0, &mut self.memory, entropy);
+        self.enter(Phase::Open { until: now.saturating_add(stays) });
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.generation = self.generation.wrapping_add(1);
+        self.window.clear();
+        self.probes.fill(Probe::Free);
+    }
+}
+
+/// A counter that stays where it is at its end.
+fn count(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}
+
+/// A call, in the millionths that the returning phase counts in.
+const WHOLE_CALL: u64 = crate::ratio::WHOLE;
+
+/// A breaker as plain data, to be stored and shown. Calls under way are not part of it: their results count as late.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BreakerSnapshot {
+    /// What holds whatever the target does.
+    pub mode: BreakerMode,
+    /// Where it is.
+    pub state: BreakerState,
+    /// Until when it is open, or since when it is returning; else zero.
+    pub at: Timestamp,
+    /// How often it has opened since it was last closed for good.
+    pub opens: u32,
+    /// How many probes have succeeded and failed in half-open.
+    pub probes: (u32, u32),
+    /// What the window holds.
+    pub window: WindowSnapshot,
+    /// The latest time seen.
+    pub latest: Timestamp,
+    /// What it has seen since it was made.
+    pub statistics: BreakerStatistics,
+    /// What the open time's schedule remembers.
+    pub memory: u64,
+}
+
+impl Breaker {
+    /// The breaker as plain data.
+    pub fn snapshot(&self) -> BreakerSnapshot {
+        let (state, at) = match self.phase {
+            Phase::Closed => (BreakerState::Closed, 0),
+            Phase::Returning { since, .. } => (BreakerState::Returning, since),
+            Phase::Open { until } => (BreakerState::Open, until),
+            Phase::HalfOpen => (BreakerState::HalfOpen, 0),
+        };
+        let probes = (self.probes_that(Probe::Succeeded) as u32, self.probes_that(Probe::Failed) as u32);
+        BreakerSnapshot {
+            mode: self.mode,
+            state,
+            at: Timestamp::from_nanos(at),
+            opens: self.opens,
+            probes,
+            window: self.window.snapshot(),
+            latest: Timestamp::from_nanos(self.latest),
+            statistics: self.statistics,
+            memory: self.memory.0,
+        }
+    }
+
+    /// A breaker that goes on from a snapshot, even if that was taken under another policy.
+    ///
+    /// # Errors
+    ///
+    /// What cannot work about the policy; any snapshot can be gone on from.
+    pub fn restore(policy: BreakerPolicy, seed: u64, from: &BreakerSnapshot) -> Result<Self, PolicyError> {
+        let mut breaker = Self::new(policy, seed)?;
+        breaker.mode = from.mode;
+        breaker.opens = from.opens;
+        breaker.memory = Memory(from.memory);
+        breaker.latest = from.latest.as_nanos();
+        breaker.statistics = from.statistics;
+        // A permit from before the snapshot belongs to no state of this breaker.
+        breaker.generation = crate::entropy(seed, from.latest.as_nanos(), from.opens);
+        breaker.phase = match from.state {
+            BreakerState::Closed => Phase::Closed,
+            BreakerState::Returning => Phase::Returning { since: from.at.as_nanos(), owed: 0 },
+            BreakerState::Open => Phase::Open { until: from.at.as_nanos() },
+            BreakerState::HalfOpen => Phase::HalfOpen,
+        };
+        breaker.window.restore(&from.window, breaker.latest);
+        let ended = core::iter::repeat_n(Probe::Succeeded, from.probes.0 as usize)
+            .chain(core::iter::repeat_n(Probe::Failed, from.probes.1 as usize));
+        for (probe, ended) in breaker.probes.iter_mut().zip(ended) {
+            *probe = ended;
+        }
+        if breaker.phase == Phase::HalfOpen {
+            breaker.judge_probes(breaker.latest);
+        }
+        Ok(breaker)
+    }
+}
