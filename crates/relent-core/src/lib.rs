@@ -34,15 +34,18 @@
 
 extern crate alloc;
 
+mod adaptive;
 mod backoff;
 mod breaker;
 mod budget;
+mod bulkhead;
 mod call;
 mod class;
 mod entropy;
 mod event;
 mod hint;
 mod jitter;
+mod limiter;
 mod multiplier;
 mod outcome;
 mod policy;
@@ -51,8 +54,10 @@ mod rule;
 mod schedule;
 mod shared;
 mod slots;
+mod throttle;
 mod time;
 
+pub use adaptive::AdaptiveRate;
 pub use backoff::{Backoff, Bound, First, Memory, Range, Waits};
 pub use breaker::{
     Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics, BreakerWindow,
@@ -62,12 +67,14 @@ pub use budget::{
     Budget, BudgetPolicy, ConcurrentBudget, Priority, Quota, Stake, TokenBucket, WindowBudget,
     withdraw_from_all,
 };
+pub use bulkhead::{Bulkhead, BulkheadPolicy, Entry, Place, Ticket};
 pub use call::{Call, Decision, Moment, Start};
 pub use class::{Class, Classes, Reason, Source, UnknownWord};
 pub use entropy::{Dice, entropy};
 pub use event::Event;
 pub use hint::{Hint, HintMode, HintPolicy, OverMax};
 pub use jitter::Jitter;
+pub use limiter::{Limiter, LimiterPolicy, Reservation, Turn};
 pub use multiplier::Multiplier;
 pub use outcome::{Outcome, Repeat};
 pub use policy::{Deadline, OnDeadline, Policy, PolicyBuilder, PolicyError};
@@ -75,4 +82,5 @@ pub use ratio::{Rate, Ratio};
 pub use rule::{Count, MAX_RULES, Rule, RuleId};
 pub use schedule::{Schedule, Stage};
 pub use shared::{Alone, Shared};
+pub use throttle::{Throttle, ThrottlePolicy};
 pub use time::Timestamp;

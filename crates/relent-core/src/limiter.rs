@@ -1,0 +1,188 @@
+//! Rate limits: not whether a call may be made, but when.
+
+use core::time::Duration;
+
+use crate::policy::refuse;
+use crate::time::nanos;
+use crate::{PolicyError, Rate, Timestamp};
+
+/// What a rate limit is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimiterPolicy {
+    rate: Rate,
+    burst: u32,
+    max_wait: Duration,
+}
+
+impl LimiterPolicy {
+    /// So many in a time, evenly spaced but for a burst of as many at once, without a limit to the waiting.
+    pub const fn new(rate: Rate) -> Self {
+        Self { rate, burst: rate.count(), max_wait: Duration::MAX }
+    }
+
+    /// How many may come at once after a quiet time. 1 spaces all of them evenly. Default: the rate's count.
+    #[must_use]
+    pub const fn burst(self, burst: u32) -> Self {
+        Self { burst, ..self }
+    }
+
+    /// How long a call may be made to wait before it is refused. Default: as long as it takes.
+    #[must_use]
+    pub const fn max_wait(self, wait: Duration) -> Self {
+        Self { max_wait: wait, ..self }
+    }
+
+    /// The rate.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    fn check(&self) -> Result<(), PolicyError> {
+        if self.burst == 0 {
+            return Err(refuse("burst", "lets nothing through; 1 spaces all calls evenly"));
+        }
+        Ok(())
+    }
+}
+
+/// A rate limit's state. Times that step back count as the latest time seen.
+///
+/// Over any window of time it grants no more than rate × window + burst, and a wait that it grants ends exactly when
+/// the call's turn comes: in the first nanosecond that is not too early, and without drift, since it counts in parts of
+/// a nanosecond where the rate does not divide one (GCRA, ITU-T I.371, in integers).
+///
+/// ```
+/// use core::num::NonZeroU32;
+/// use core::time::Duration;
+/// use relent_core::{Limiter, LimiterPolicy, Rate, Timestamp, Turn};
+///
+/// let rate = Rate::new(10, Duration::from_secs(1)).unwrap();
+/// let mut limiter = Limiter::new(LimiterPolicy::new(rate).burst(1).max_wait(Duration::from_millis(150)))?;
+/// let now = Timestamp::ZERO;
+/// assert_eq!(limiter.reserve(1, now).turn(), Turn::Now);
+/// assert_eq!(limiter.reserve(1, now).turn(), Turn::After(Duration::from_millis(100)));
+/// // The next turn would come after 200 ms.
+/// assert_eq!(limiter.reserve(1, now).turn(), Turn::Refused);
+/// # Ok::<(), relent_core::PolicyError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    policy: LimiterPolicy,
+    /// When all that was granted would have been paid for, in nanoseconds × the rate's count.
+    paid_at: u128,
+    /// The latest time seen, in nanoseconds.
+    latest: u64,
+}
+
+/// When a call's turn comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Turn {
+    /// Now.
+    Now,
+    /// After this wait.
+    After(Duration),
+    /// Not within the limit's longest wait, or never since more is asked for than the burst. Nothing was taken.
+    Refused,
+}
+
+/// A turn that was taken. One that will not be used is [cancelled](Limiter::cancel).
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Reservation {
+    turn: Turn,
+    /// What it added, and what the limiter stood at afterwards.
+    cost: u128,
+    paid_at: u128,
+}
+
+impl Reservation {
+    /// When the turn comes, from when it was reserved.
+    pub const fn turn(&self) -> Turn {
+        self.turn
+    }
+}
+
+impl Limiter {
+    /// A limiter after a quiet time: a burst may come at once.
+    ///
+    /// # Errors
+    ///
+    /// What cannot work about the policy, by the key of a policy file.
+    pub fn new(policy: LimiterPolicy) -> Result<Self, PolicyError> {
+        policy.check()?;
+        Ok(Self { policy, paid_at: 0, latest: 0 })
+    }
+
+    /// Takes `permits` turns, for now or for later.
+    #[inline]
+    pub fn reserve(&mut self, permits: u32, now: Timestamp) -> Reservation {
+        let (wait, cost) = (self.wait(permits, now), self.cost(permits));
+        let turn = match wait {
+            Some(0) => Turn::Now,
+            Some(wait) if wait <= nanos(self.policy.max_wait) => Turn::After(Duration::from_nanos(wait)),
+            _ => return Reservation { turn: Turn::Refused, cost: 0, paid_at: 0 },
+        };
+        self.paid_at = self.paid_at.max(self.scaled(self.latest)) + cost;
+        Reservation { turn, cost, paid_at: self.paid_at }
+    }
+
+    /// Takes `permits` turns if they can be had now.
+    #[inline]
+    pub fn try_acquire(&mut self, permits: u32, now: Timestamp) -> bool {
+        let free = self.wait(permits, now) == Some(0);
+        if free {
+            self.paid_at = self.paid_at.max(self.scaled(self.latest)) + self.cost(permits);
+        }
+        free
+    }
+
+    /// Gives a turn back that will not be used. Where later turns were taken meanwhile it is lost instead: those who
+    /// hold them have been told when they come, and whoever came next would come at the same time as one of them.
+    pub fn cancel(&mut self, reservation: Reservation) {
+        if reservation.cost > 0 && reservation.paid_at == self.paid_at {
+            self.paid_at -= reservation.cost;
+        }
+    }
+
+    /// When `permits` turns could be had at once; none if never, since the burst is smaller.
+    pub fn ready_at(&mut self, permits: u32, now: Timestamp) -> Option<Timestamp> {
+        let wait = self.wait(permits, now)?;
+        Some(Timestamp::from_nanos(self.latest.saturating_add(wait)))
+    }
+
+    /// Takes all turns that could be had at once: the other side says that it has had enough.
+    pub fn drain(&mut self, now: Timestamp) {
+        self.latest = self.latest.max(now.as_nanos());
+        self.paid_at = self.paid_at.max(self.scaled(self.latest) + self.cost(self.policy.burst));
+    }
+
+    /// What it is to be.
+    pub const fn policy(&self) -> &LimiterPolicy {
+        &self.policy
+    }
+
+    /// How many nanoseconds from the latest time on `permits` turns come.
+    #[inline]
+    fn wait(&mut self, permits: u32, now: Timestamp) -> Option<u64> {
+        self.latest = self.latest.max(now.as_nanos());
+        if permits > self.policy.burst {
+            return None;
+        }
+        let now = self.scaled(self.latest);
+        let due = self.paid_at.max(now) + self.cost(permits);
+        let early = due.saturating_sub(now + self.cost(self.policy.burst));
+        let wait = early.div_ceil(u128::from(self.policy.rate.count()));
+        // A turn beyond the end of time never comes.
+        u64::try_from(wait).ok().filter(|wait| self.latest.checked_add(*wait).is_some())
+    }
+
+    /// What turns cost, in nanoseconds × the rate's count: at most 2⁹⁶.
+    fn cost(&self, permits: u32) -> u128 {
+        u128::from(permits) * u128::from(self.policy.rate.per_nanos())
+    }
+
+    fn scaled(&self, nanos: u64) -> u128 {
+        u128::from(nanos) * u128::from(self.policy.rate.count())
+    }
+}
