@@ -280,8 +280,8 @@ pub struct BreakerStatistics {
 
 /// A circuit breaker's state. Times that step back count as the latest time seen.
 ///
-/// Each admission is a [`Permit`] that must be given back: with its outcome to [`settle`](Self::settle), or without one
-/// to [`abandon`](Self::abandon). A permit knows the state that it was admitted in, so that a result which comes after
+/// Each admission is a [`Permit`] that must be given back: with its outcome to [`settle`](Self::settle), without one to
+/// [`abandon`](Self::abandon), or before its attempt has started to [`release`](Self::release). A permit knows the state that it was admitted in, so that a result which comes after
 /// that state has ended changes nothing but the statistics.
 ///
 /// Half-open admits exactly `max_probes`, in any order of events. A probe that is abandoned makes room for another, one
@@ -435,7 +435,14 @@ impl Breaker {
         count(&mut self.statistics.ignored);
         if self.is_slow(&permit, now) {
             self.take_in(&permit, Seen { failed: false, slow: true }, now);
-        } else if let Some(probe @ Probe::Running { .. }) = self.probe(&permit) {
+        } else {
+            self.release(permit);
+        }
+    }
+
+    /// Takes back a permit whose attempt never started.
+    pub fn release(&mut self, permit: Permit) {
+        if let Some(probe @ Probe::Running { .. }) = self.probe(&permit) {
             *probe = Probe::Free;
         }
     }

@@ -27,7 +27,9 @@
 //! ```
 //!
 //! What was asked for is a [`Policy`]; one call is a [`Call`] (32 bytes of plain data, no heap); what calls share
-//! stands behind [`Shared`]. Times are [`Timestamp`]s and waits are [`Duration`](core::time::Duration)s; inside,
+//! stands behind [`Shared`]: a [`Breaker`], [`Budget`]s, a [`Limiter`], a [`Bulkhead`], a [`Throttle`], an
+//! [`AdaptiveRate`], of which each call has its [`Share`]. A hedged call is a [`Race`]. All of them are told the time,
+//! as the call is, and know no locks: whoever shares them between threads brings those. Times are [`Timestamp`]s and waits are [`Duration`](core::time::Duration)s; inside,
 //! all is saturating integer nanoseconds, so a wait is at most 2⁶⁴ − 1 ns (584 years). Nothing here panics.
 
 #![no_std]
@@ -41,6 +43,7 @@ mod budget;
 mod bulkhead;
 mod call;
 mod class;
+mod common;
 mod entropy;
 mod event;
 mod hedge;
@@ -65,13 +68,11 @@ pub use breaker::{
     Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics, BreakerWindow,
     Permit, Refused, WindowSnapshot,
 };
-pub use budget::{
-    Budget, BudgetPolicy, ConcurrentBudget, Priority, Quota, Stake, TokenBucket, WindowBudget,
-    withdraw_from_all,
-};
+pub use budget::{Budget, BudgetPolicy, ConcurrentBudget, Priority, Quota, Stake, TokenBucket, WindowBudget};
 pub use bulkhead::{Bulkhead, BulkheadPolicy, Entry, Place, Ticket};
 pub use call::{Call, Decision, Moment, Start};
 pub use class::{Class, Classes, Reason, Source, UnknownWord};
+pub use common::{Common, Held, MAX_BUDGETS, Parts, Share};
 pub use entropy::{Dice, entropy};
 pub use event::Event;
 pub use hedge::{HedgeAfter, HedgePolicy, HedgeStep, Race, RaceEnd};

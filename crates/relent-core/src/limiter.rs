@@ -91,6 +91,8 @@ pub enum Turn {
 #[must_use]
 pub struct Reservation {
     turn: Turn,
+    /// When that is.
+    at: Timestamp,
     /// What it added, and what the limiter stood at afterwards.
     cost: u128,
     paid_at: u128,
@@ -100,6 +102,11 @@ impl Reservation {
     /// When the turn comes, from when it was reserved.
     pub const fn turn(&self) -> Turn {
         self.turn
+    }
+
+    /// When the turn comes; the end of time if it was refused.
+    pub const fn at(&self) -> Timestamp {
+        self.at
     }
 }
 
@@ -121,10 +128,11 @@ impl Limiter {
         let turn = match wait {
             Some(0) => Turn::Now,
             Some(wait) if wait <= nanos(self.policy.max_wait) => Turn::After(Duration::from_nanos(wait)),
-            _ => return Reservation { turn: Turn::Refused, cost: 0, paid_at: 0 },
+            _ => return Reservation { turn: Turn::Refused, at: Timestamp::MAX, cost: 0, paid_at: 0 },
         };
+        let at = Timestamp::from_nanos(self.latest.saturating_add(wait.unwrap_or(0)));
         self.paid_at = self.paid_at.max(self.scaled(self.latest)) + cost;
-        Reservation { turn, cost, paid_at: self.paid_at }
+        Reservation { turn, at, cost, paid_at: self.paid_at }
     }
 
     /// Takes `permits` turns if they can be had now.

@@ -9,8 +9,8 @@ pub trait Shared {
     #[inline]
     fn settle(&mut self, _outcome: &Outcome, _now: Option<Timestamp>) {}
 
-    /// Admits an attempt, delays it, or ends the call. A refusal is not an attempt. A delay takes nothing yet: when it
-    /// is over the attempt asks again, unless its deadline came first.
+    /// Admits an attempt, delays it, or ends the call. A refusal is not an attempt. A delay starts nothing yet, but may
+    /// have a turn reserved: when it is over the attempt asks again, unless its deadline came first.
     #[inline]
     fn admit(&mut self, _moment: Moment) -> Start {
         Start::Go

@@ -15,7 +15,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use relent_core::{
     Budget, BudgetPolicy, Class, ConcurrentBudget, Hint, Outcome, Priority, Quota, Rate, Ratio, Stake,
-    Timestamp, TokenBucket, WindowBudget, withdraw_from_all,
+    Timestamp, TokenBucket, WindowBudget,
 };
 
 const START: Timestamp = Timestamp::ZERO;
@@ -346,24 +346,6 @@ fn what_is_put_back_after_time_stepped_back_is_the_same_retry() {
     assert_eq!(budget.balance(ms(1_500)), 9_000);
     assert_eq!(budget.balance(ms(11_500)), 9_000);
     assert_eq!(budget.balance(ms(12_000)), 10_000);
-}
-
-#[test]
-fn several_give_together_or_not_at_all() {
-    let hour = Rate::new(1, secs(3_600)).unwrap();
-    let mut budgets = [
-        budget(TokenBucket::new(10).refill(hour)),
-        budget(WindowBudget::new(Ratio::ZERO).floor(1)),
-        budget(Quota::new(3, 1)),
-    ];
-    for granted in 0..10u64 {
-        let mut stakes: [Stake; 3] = Default::default();
-        let taken = withdraw_from_all(&mut budgets, &mut stakes, Class::Transient, Priority::Normal, START);
-        assert_eq!(taken, if granted < 3 { Ok(()) } else { Err(2) });
-        let left = 10 - (granted + 1).min(3);
-        assert_eq!(budgets[0].balance(START), left * 1_000);
-        assert_eq!(budgets[1].balance(START), left * 1_000);
-    }
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn old_latencies_are_forgotten() {
 fn losers_count_for_what_they_showed() {
     // A tenth of the attempts take 1 s, the others 10 ms. What takes longer than 20 ms is hedged, and loses at 30 ms.
     let mut dice = Dice::new(3);
-    let mut latency = || if dice.roll() % 10 == 0 { millis(1_000) } else { millis(10) };
+    let mut latency = || if dice.roll().is_multiple_of(10) { millis(1_000) } else { millis(10) };
     let (mut observed, mut naive) = (Latencies::new(millis(1_000)), Latencies::new(millis(1_000)));
     for _ in 0..10_000 {
         let took = latency();

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use relent_core::{
-    Alone, Backoff, Call, Class, Dice, Hint, Jitter, Memory, Moment, Multiplier, Outcome, Policy, Rule,
-    Schedule, Stage, Timestamp,
+    AdaptiveRate, Alone, Backoff, Breaker, BreakerPolicy, Budget, Bulkhead, BulkheadPolicy, Call, Class,
+    Common, Dice, Held, Hint, Jitter, Limiter, LimiterPolicy, Memory, Moment, Multiplier, Outcome, Policy,
+    Rate, Rule, Schedule, Share, Stage, Throttle, ThrottlePolicy, Timestamp, TokenBucket,
 };
 
 fn schedules() -> [Schedule; 7] {
@@ -66,6 +67,34 @@ fn a_call_allocates_nothing() {
         });
         assert_eq!(counted, 0, "{policy:?}");
     }
+}
+
+#[test]
+fn what_calls_share_allocates_nothing() {
+    let per_second = Rate::new(1_000, Duration::from_secs(1)).unwrap();
+    let mut common = Common {
+        breaker: Some(Breaker::new(BreakerPolicy::count(100), 1).unwrap()),
+        budgets: vec![Budget::new(TokenBucket::new(100).refill(per_second)).unwrap()],
+        throttle: Some(Throttle::new(ThrottlePolicy::sre(2.0)).unwrap()),
+        limiter: Some(Limiter::new(LimiterPolicy::new(per_second)).unwrap()),
+        adaptive: Some(AdaptiveRate::new(Timestamp::ZERO)),
+        bulkhead: Some(Bulkhead::new(BulkheadPolicy::new(10)).unwrap()),
+    };
+    let policy = Policy::default();
+    let counted = allocations(|| {
+        for second in 0..100 {
+            let moment = Moment::at(Timestamp::from_duration(Duration::from_secs(second)), 1 << 63);
+            let (mut held, mut call) = (Held::default(), Call::new(moment.now));
+            let mut share = Share { parts: &mut common, held: &mut held };
+            for class in [Class::Transient, Class::Throttled, Class::Success] {
+                let _ = black_box(call.admit(&policy, &mut share, moment));
+                let _ = black_box(call.decide(&policy, &mut share, Outcome::of(class), moment));
+            }
+            share.end(Timestamp::from_duration(Duration::from_secs(second)));
+        }
+    });
+    assert_eq!(counted, 0);
+    assert!(common.breaker.unwrap().statistics().successes > 0);
 }
 
 #[test]

@@ -315,27 +315,3 @@ impl Budget {
         }
     }
 }
-
-/// Takes a retry's cost from each of several budgets, in order, or from none: when a later one refuses, those before
-/// get back what they gave.
-///
-/// # Errors
-///
-/// The index of the budget that refused.
-pub fn withdraw_from_all(
-    budgets: &mut [Budget],
-    stakes: &mut [Stake],
-    class: Class,
-    priority: Priority,
-    now: Timestamp,
-) -> Result<(), usize> {
-    let mut pairs = budgets.iter_mut().zip(stakes.iter_mut()).enumerate();
-    let refused = pairs.find_map(|(index, (budget, stake))| {
-        (!budget.withdraw(class, priority, stake, now)).then_some(index)
-    });
-    let Some(refused) = refused else { return Ok(()) };
-    for (budget, stake) in budgets.iter_mut().zip(stakes).take(refused) {
-        budget.put_back(stake);
-    }
-    Err(refused)
-}

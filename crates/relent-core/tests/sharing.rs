@@ -1,0 +1,403 @@
+//! Whole calls that share budgets, breakers and limits: what each is told, in which order they are asked, and that
+//! nothing is lost wherever a call ends.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
+mod strategies;
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use relent_core::{
+    AdaptiveRate, Backoff, Breaker, BreakerPolicy, BreakerState, Budget, Bulkhead, BulkheadPolicy, Call,
+    Class, Common, ConcurrentBudget, Decision, Held, Jitter, Limiter, LimiterPolicy, Moment, Outcome, Policy,
+    Priority, Quota, Rate, Ratio, Reason, Schedule, Share, Source, Start, Throttle, ThrottlePolicy,
+    Timestamp, TokenBucket, WindowBudget,
+};
+
+fn ms(ms: u64) -> Timestamp {
+    Timestamp::from_duration(millis(ms))
+}
+
+fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn stop(reason: Reason) -> Decision {
+    Decision::Stop { reason, after: None }
+}
+
+fn refused(reason: Reason) -> Start {
+    Start::Stop { reason }
+}
+
+fn limited(ms: u64) -> Start {
+    Start::Wait { after: millis(ms), source: Source::Limiter }
+}
+
+/// A retry every 100 ms.
+fn policy() -> Policy {
+    Policy::constant(millis(100)).jitter(Jitter::None).max_attempts(3).build().unwrap()
+}
+
+fn breaker(policy: BreakerPolicy, open: u64) -> Option<Breaker> {
+    let open = Backoff::new(Schedule::Constant { initial: millis(open) }).jitter(Jitter::None);
+    Some(Breaker::new(policy.open_for(open), 1).unwrap())
+}
+
+fn limiter(per_second: u32) -> LimiterPolicy {
+    LimiterPolicy::new(Rate::new(per_second, Duration::from_secs(1)).unwrap()).burst(1)
+}
+
+/// One call and what it holds.
+struct Caller {
+    policy: Policy,
+    call: Call,
+    held: Held,
+}
+
+impl Caller {
+    fn new(policy: Policy, now: Timestamp) -> Self {
+        Self { policy, call: Call::new(Some(now)), held: Held::default() }
+    }
+
+    fn admit(&mut self, common: &mut Common, now: Timestamp) -> Start {
+        let mut share = Share { parts: common, held: &mut self.held };
+        self.call.admit(&self.policy, &mut share, Moment::at(now, 0))
+    }
+
+    fn decide(&mut self, common: &mut Common, class: Class, now: Timestamp) -> Decision {
+        let mut share = Share { parts: common, held: &mut self.held };
+        self.call.decide(&self.policy, &mut share, Outcome::of(class), Moment::at(now, 0))
+    }
+
+    fn end(&mut self, common: &mut Common, now: Timestamp) {
+        Share { parts: common, held: &mut self.held }.end(now);
+    }
+
+    /// Plays a call whose attempts take no time; returns when each began, and why it ended.
+    fn play(mut self, common: &mut Common, script: &[Class], mut now: Timestamp) -> (Vec<u64>, Reason) {
+        let mut attempts = vec![];
+        let mut script = script.iter();
+        let reason = loop {
+            match self.admit(common, now) {
+                Start::Go => attempts.push(now.as_nanos() / 1_000_000),
+                Start::Wait { after, .. } => {
+                    now = now.plus(after);
+                    continue;
+                }
+                Start::Stop { reason } => break reason,
+            }
+            match self.decide(common, *script.next().unwrap(), now) {
+                Decision::Retry { after, .. } => now = now.plus(after),
+                Decision::Stop { reason, .. } => break reason,
+            }
+        };
+        self.end(common, now);
+        (attempts, reason)
+    }
+}
+
+use Class::{Success as S, Transient as F};
+
+/// F30, in whole calls (AWS classic: cost 5, capacity 10).
+#[test]
+fn a_quota_over_whole_calls() {
+    let mut common = Common { budgets: vec![Budget::new(Quota::new(10, 5)).unwrap()], ..Common::default() };
+    let balance = |common: &mut Common| common.budgets[0].balance(ms(0)) / 1_000;
+    let play =
+        |common: &mut Common, script: &[Class]| Caller::new(policy(), ms(0)).play(common, script, ms(0)).1;
+    assert_eq!(play(&mut common, &[F, F, F]), Reason::AttemptsExhausted);
+    assert_eq!(balance(&mut common), 0);
+    assert_eq!(play(&mut common, &[F]), Reason::BudgetExhausted);
+    assert_eq!(balance(&mut common), 0);
+    for _ in 0..5 {
+        assert_eq!(play(&mut common, &[S]), Reason::Succeeded);
+    }
+    assert_eq!(balance(&mut common), 5);
+    assert_eq!(play(&mut common, &[F, S]), Reason::Succeeded);
+    assert_eq!(balance(&mut common), 5);
+}
+
+#[test]
+fn several_budgets_give_together_or_not_at_all() {
+    let hour = Rate::new(1, Duration::from_secs(3_600)).unwrap();
+    let budgets = vec![
+        Budget::new(TokenBucket::new(10).refill(hour)).unwrap(),
+        Budget::new(WindowBudget::new(Ratio::ZERO).floor(1)).unwrap(),
+        Budget::new(Quota::new(3, 1)).unwrap(),
+        Budget::new(ConcurrentBudget::new(Ratio::ONE)).unwrap(),
+    ];
+    let mut common = Common { budgets, ..Common::default() };
+    for call in 0..10u64 {
+        let mut caller = Caller::new(policy(), ms(0));
+        assert_eq!(caller.admit(&mut common, ms(0)), Start::Go);
+        let decision = caller.decide(&mut common, F, ms(0));
+        let expected = if call < 3 {
+            Decision::Retry { after: millis(100), source: Source::Schedule }
+        } else {
+            assert_eq!(caller.held.refused_by(), Some(2));
+            stop(Reason::BudgetExhausted)
+        };
+        assert_eq!(decision, expected, "{call}");
+        if call < 3 {
+            assert_eq!(caller.admit(&mut common, ms(0)), Start::Go);
+        }
+        caller.end(&mut common, ms(0));
+        let taken = (call + 1).min(3) * 1_000;
+        for (budget, full) in [(0, 10_000), (1, 10_000), (2, 3_000)] {
+            assert_eq!(common.budgets[budget].balance(ms(0)), full - taken);
+        }
+        assert_eq!(common.budgets[3].balance(ms(0)), 3_000);
+    }
+}
+
+#[test]
+fn a_retry_that_is_refused_at_the_door_gets_its_token_back() {
+    let mut common = Common {
+        budgets: vec![Budget::new(Quota::new(10, 1)).unwrap()],
+        breaker: breaker(BreakerPolicy::consecutive(2), 1_000),
+        ..Common::default()
+    };
+    let mut caller = Caller::new(policy(), ms(0));
+    assert_eq!(caller.admit(&mut common, ms(0)), Start::Go);
+    assert!(matches!(caller.decide(&mut common, F, ms(0)), Decision::Retry { .. }));
+    assert_eq!(common.budgets[0].balance(ms(0)), 9_000);
+    // During the wait somebody else opens the breaker.
+    common.breaker.as_mut().unwrap().trip(ms(50));
+    assert_eq!(caller.admit(&mut common, ms(100)), refused(Reason::CircuitOpen));
+    caller.end(&mut common, ms(100));
+    assert_eq!(common.budgets[0].balance(ms(100)), 10_000);
+    assert_eq!(caller.call.attempts(), 1);
+}
+
+#[test]
+fn who_would_come_back_to_an_open_breaker_stops_at_once() {
+    for (open, expected) in [
+        (101, stop(Reason::CircuitOpen)),
+        (100, Decision::Retry { after: millis(100), source: Source::Schedule }),
+    ] {
+        let budgets = vec![Budget::new(Quota::new(10, 1)).unwrap()];
+        let mut common =
+            Common { budgets, breaker: breaker(BreakerPolicy::consecutive(1), open), ..Common::default() };
+        let mut caller = Caller::new(policy(), ms(0));
+        assert_eq!(caller.admit(&mut common, ms(0)), Start::Go);
+        // The outcome is settled first: it is this very failure that opens it.
+        assert_eq!(caller.decide(&mut common, F, ms(0)), expected);
+        // And a retry that does not happen costs the others none.
+        let left = if open > 100 { 10_000 } else { 9_000 };
+        assert_eq!(common.budgets[0].balance(ms(0)), left);
+    }
+}
+
+#[test]
+fn an_open_breaker_ends_a_call_before_its_first_attempt() {
+    let mut common = Common { breaker: breaker(BreakerPolicy::consecutive(1), 1_000), ..Common::default() };
+    common.breaker.as_mut().unwrap().trip(ms(0));
+    assert_eq!(Caller::new(policy(), ms(1)).play(&mut common, &[], ms(1)), (vec![], Reason::CircuitOpen));
+    let (attempts, reason) = Caller::new(policy(), ms(1_000)).play(&mut common, &[S], ms(1_000));
+    assert_eq!((attempts, reason), (vec![1_000], Reason::Succeeded));
+}
+
+#[test]
+fn a_rate_limit_says_when_for_every_attempt() {
+    let mut common = Common { limiter: Some(Limiter::new(limiter(4)).unwrap()), ..Common::default() };
+    let (attempts, _) = Caller::new(policy(), ms(0)).play(&mut common, &[F, F, S], ms(0));
+    assert_eq!(attempts, [0, 250, 500]);
+    let (attempts, _) = Caller::new(policy(), ms(500)).play(&mut common, &[S], ms(500));
+    assert_eq!(attempts, [750]);
+    let policy = limiter(4).max_wait(millis(100));
+    let mut common = Common { limiter: Some(Limiter::new(policy).unwrap()), ..Common::default() };
+    let caller = Caller::new(self::policy(), ms(0));
+    assert_eq!(caller.play(&mut common, &[F], ms(0)), (vec![0], Reason::RateLimited));
+}
+
+#[test]
+fn a_turn_that_comes_after_the_deadline_is_given_back() {
+    let mut common = Common { limiter: Some(Limiter::new(limiter(1)).unwrap()), ..Common::default() };
+    let policy = policy().to_builder().deadline(millis(500)).build().unwrap();
+    assert_eq!(Caller::new(policy.clone(), ms(0)).play(&mut common, &[S], ms(0)).0, [0]);
+    for _ in 0..10 {
+        let caller = Caller::new(policy.clone(), ms(0));
+        assert_eq!(caller.play(&mut common, &[], ms(0)), (vec![], Reason::DeadlineWouldPass));
+    }
+    let (attempts, _) = Caller::new(self::policy(), ms(0)).play(&mut common, &[S], ms(0));
+    assert_eq!(attempts, [1_000]);
+}
+
+#[test]
+fn a_probe_that_waits_for_its_turn_keeps_nobody_out() {
+    let mut common = Common {
+        breaker: breaker(BreakerPolicy::consecutive(1), 10),
+        limiter: Some(Limiter::new(limiter(10)).unwrap()),
+        ..Common::default()
+    };
+    let once = policy().to_builder().max_attempts(1).build().unwrap();
+    assert_eq!(Caller::new(once, ms(0)).play(&mut common, &[F], ms(0)).0, [0]);
+    let mut first = Caller::new(policy(), ms(20));
+    assert_eq!(first.admit(&mut common, ms(20)), limited(80));
+    assert_eq!(common.breaker.as_mut().unwrap().state(ms(20)), BreakerState::HalfOpen);
+    // The place is free: were it kept, nobody else would be told to wait but all would be refused.
+    let mut second = Caller::new(policy(), ms(20));
+    assert_eq!(second.admit(&mut common, ms(20)), limited(180));
+    assert_eq!(first.admit(&mut common, ms(100)), Start::Go);
+    assert_eq!(second.admit(&mut common, ms(200)), refused(Reason::CircuitOpen));
+    assert_eq!(first.decide(&mut common, S, ms(210)), stop(Reason::Succeeded));
+    assert_eq!(second.admit(&mut common, ms(220)), Start::Go);
+}
+
+#[test]
+fn a_bulkhead_refuses_or_lets_wait() {
+    let policy = BulkheadPolicy::new(1).queue(1).max_wait(millis(50));
+    let mut common = Common { bulkhead: Some(Bulkhead::new(policy).unwrap()), ..Common::default() };
+    let mut callers: Vec<_> = (0..3).map(|_| Caller::new(self::policy(), ms(0))).collect();
+    let started: Vec<_> = callers.iter_mut().map(|caller| caller.admit(&mut common, ms(0))).collect();
+    assert_eq!(started, [Start::Go, limited(50), refused(Reason::BulkheadFull)]);
+    let mut callers = callers.into_iter();
+    let (mut first, mut second) = (callers.next().unwrap(), callers.next().unwrap());
+    // Between two attempts the place is free, and the retry queues again.
+    assert!(matches!(first.decide(&mut common, F, ms(10)), Decision::Retry { .. }));
+    assert_eq!(second.admit(&mut common, ms(10)), Start::Go);
+    assert_eq!(first.admit(&mut common, ms(110)), limited(50));
+    assert_eq!(first.admit(&mut common, ms(160)), refused(Reason::BulkheadFull));
+    second.end(&mut common, ms(170));
+    assert_eq!(common.bulkhead.as_mut().unwrap().running(), 0);
+}
+
+#[test]
+fn a_throttle_and_an_adaptive_rate_hold_calls_back() {
+    let mut common =
+        Common { throttle: Some(Throttle::new(ThrottlePolicy::sre(2.0)).unwrap()), ..Common::default() };
+    let once = policy().to_builder().max_attempts(1).build().unwrap();
+    let first = Caller::new(once.clone(), ms(0)).play(&mut common, &[F], ms(0));
+    assert_eq!(first.1, Reason::AttemptsExhausted);
+    // The random number is the lowest there is, so that it rejects as soon as it may.
+    assert_eq!(Caller::new(once.clone(), ms(0)).play(&mut common, &[], ms(0)).1, Reason::RateLimited);
+
+    let mut common = Common { adaptive: Some(AdaptiveRate::new(ms(0))), ..Common::default() };
+    let play = |common: &mut Common, script: &[Class], at| {
+        Caller::new(once.clone(), ms(at)).play(common, script, ms(at)).0
+    };
+    assert_eq!(play(&mut common, &[Class::Throttled], 0), [0]);
+    // Half a token per second from now on (`aws_adaptive`, vectors a1 and a3).
+    assert_eq!(play(&mut common, &[F], 100), [2_000]);
+}
+
+#[test]
+fn high_priority_takes_what_is_reserved() {
+    let budget = Budget::new(Quota::new(10, 1)).unwrap().reserve(Ratio::percent(20)).unwrap();
+    let mut common = Common { budgets: vec![budget], ..Common::default() };
+    let mut retries = |priority| {
+        let mut caller = Caller { held: Held::new(priority), ..Caller::new(policy(), ms(0)) };
+        assert_eq!(caller.admit(&mut common, ms(0)), Start::Go);
+        let retried = matches!(caller.decide(&mut common, F, ms(0)), Decision::Retry { .. });
+        if retried {
+            assert_eq!(caller.admit(&mut common, ms(0)), Start::Go);
+        }
+        caller.end(&mut common, ms(0));
+        retried
+    };
+    assert_eq!((0..20).filter(|_| retries(Priority::Normal)).count(), 8);
+    assert_eq!((0..20).filter(|_| retries(Priority::High)).count(), 2);
+}
+
+/// All there is, of a size that a few calls meet.
+fn everything() -> Common {
+    Common {
+        breaker: breaker(BreakerPolicy::count(4).max_probes(2).max_probe_duration(millis(500)), 300),
+        budgets: vec![
+            Budget::new(ConcurrentBudget::new(Ratio::percent(50)).floor(1)).unwrap(),
+            Budget::new(WindowBudget::new(Ratio::percent(50)).floor(2).ttl(millis(1_000))).unwrap(),
+        ],
+        throttle: Some(Throttle::new(ThrottlePolicy::sre(4.0).window(millis(1_000))).unwrap()),
+        limiter: Some(Limiter::new(limiter(50).max_wait(millis(100))).unwrap()),
+        adaptive: Some(AdaptiveRate::new(ms(0))),
+        bulkhead: Some(Bulkhead::new(BulkheadPolicy::new(3).queue(2).max_wait(millis(30))).unwrap()),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Asks to be admitted, or ends the attempt that runs.
+    GoOn(Class),
+    Drop,
+}
+
+proptest! {
+    #![proptest_config(strategies::config(300))]
+
+    /// Six callers, each doing whatever a caller may do next, dropped at any point.
+    #[test]
+    fn wherever_calls_end_all_is_given_back(steps in prop::collection::vec(
+        (0..6usize, 0..40u64, prop_oneof![
+            6 => strategies::class().prop_map(Step::GoOn),
+            1 => Just(Step::Drop),
+        ], any::<u64>()),
+        0..300,
+    )) {
+        let mut common = everything();
+        let fresh = |now| (Caller::new(policy(), now), false);
+        let mut callers: Vec<_> = (0..6).map(|_| fresh(ms(0))).collect();
+        let mut now = ms(0);
+        for (which, pause, step, entropy) in steps {
+            now = now.plus(millis(pause));
+            let (caller, running) = &mut callers[which];
+            let moment = Moment::at(now, entropy);
+            let mut share = Share { parts: &mut common, held: &mut caller.held };
+            let ended = match step {
+                Step::Drop => true,
+                Step::GoOn(class) if *running => {
+                    *running = false;
+                    let outcome = Outcome::of(class);
+                    matches!(
+                        caller.call.decide(&caller.policy, &mut share, outcome, moment),
+                        Decision::Stop { .. }
+                    )
+                }
+                Step::GoOn(_) => match caller.call.admit(&caller.policy, &mut share, moment) {
+                    Start::Go => { *running = true; false }
+                    Start::Wait { .. } => false,
+                    Start::Stop { .. } => true,
+                },
+            };
+            if ended {
+                caller.end(&mut common, now);
+                callers[which] = fresh(now);
+            }
+            let running = callers.iter().filter(|(_, running)| *running).count();
+            prop_assert_eq!(common.bulkhead.as_ref().unwrap().running() as usize, running);
+        }
+        for (mut caller, _) in callers {
+            caller.end(&mut common, now);
+        }
+        prop_assert_eq!(common.bulkhead.as_ref().unwrap().running(), 0);
+        prop_assert_eq!(common.bulkhead.as_mut().unwrap().waiting(now), 0);
+        prop_assert_eq!(common.budgets[0].balance(now), 1_000);
+        // No probe is lost: as soon as it may, the breaker lets exactly its probes pass.
+        let breaker = common.breaker.as_mut().unwrap();
+        breaker.trip(now);
+        let ready = breaker.ready_at(now).unwrap();
+        prop_assert_eq!((0..10).filter(|_| breaker.admit(ready).is_ok()).count(), 2);
+    }
+
+    /// Whatever the calls do, retries stay within the budget.
+    #[test]
+    fn retries_never_exceed_their_share(
+        scripts in prop::collection::vec(prop::collection::vec(strategies::failure(), 3), 1..200),
+        share in 1..100u32,
+    ) {
+        let budget = Budget::new(WindowBudget::new(Ratio::percent(share)).floor(0)).unwrap();
+        let mut common = Common { budgets: vec![budget], ..Common::default() };
+        let calls = scripts.len();
+        let attempts: usize =
+            scripts.iter().map(|script| Caller::new(policy(), ms(0)).play(&mut common, script, ms(0)).0.len()).sum();
+        prop_assert!((attempts - calls) * 100 <= calls * share as usize);
+        // And all of it is used, since every call would take it.
+        prop_assert!((attempts - calls + 1) * 100 > (calls - 1) * share as usize);
+    }
+}
