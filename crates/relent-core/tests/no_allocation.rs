@@ -86,7 +86,7 @@ fn what_calls_share_allocates_nothing() {
             let moment = Moment::at(Timestamp::from_duration(Duration::from_secs(second)), 1 << 63);
             let (mut held, mut call) = (Held::default(), Call::new(moment.now));
             let mut share = Share { parts: &mut common, held: &mut held };
-            for class in [Class::Transient, Class::Throttled, Class::Success] {
+            for class in [Class::Success, Class::Transient, Class::Throttled] {
                 let _ = black_box(call.admit(&policy, &mut share, moment));
                 let _ = black_box(call.decide(&policy, &mut share, Outcome::of(class), moment));
             }
