@@ -28,7 +28,7 @@ pub struct AdaptiveRate {
     fill_rate: f64,
     filled_at: Option<f64>,
     /// All times above are seconds since this one, in nanoseconds; and the latest time seen.
-    began: u64,
+    began: Option<u64>,
     latest: u64,
 }
 
@@ -44,8 +44,12 @@ const MIN_FILL_RATE: f64 = 0.5;
 const MIN_CAPACITY: f64 = 1.0;
 
 impl AdaptiveRate {
-    /// One that has seen nothing, and that is first asked or told something from `now` on.
+    /// One that has seen nothing, and measures from `now` on.
     pub const fn new(now: Timestamp) -> Self {
+        Self { began: Some(now.as_nanos()), latest: now.as_nanos(), ..Self::unknown() }
+    }
+
+    const fn unknown() -> Self {
         Self {
             enabled: false,
             measured: 0.0,
@@ -57,8 +61,8 @@ impl AdaptiveRate {
             max_capacity: MIN_CAPACITY,
             fill_rate: MIN_FILL_RATE,
             filled_at: None,
-            began: now.as_nanos(),
-            latest: now.as_nanos(),
+            began: None,
+            latest: 0,
         }
     }
 
@@ -121,7 +125,8 @@ impl AdaptiveRate {
 
     fn seconds(&mut self, now: Timestamp) -> f64 {
         self.latest = self.latest.max(now.as_nanos());
-        (self.latest - self.began) as f64 / 1e9
+        let began = *self.began.get_or_insert(self.latest);
+        (self.latest - began) as f64 / 1e9
     }
 
     fn measure(&mut self, now: f64) {
@@ -148,6 +153,13 @@ impl AdaptiveRate {
             let come = (now - filled_at) * self.fill_rate;
             self.capacity = (self.capacity + come).min(self.max_capacity);
         }
+    }
+}
+
+/// One that measures from the first thing on that it is asked or told.
+impl Default for AdaptiveRate {
+    fn default() -> Self {
+        Self::unknown()
     }
 }
 

@@ -45,6 +45,11 @@ impl BulkheadPolicy {
         self.capacity
     }
 
+    /// How many may wait.
+    pub const fn queue_length(&self) -> u32 {
+        self.queue
+    }
+
     /// How many places retries may hold.
     pub fn retries(&self) -> u32 {
         (self.retry_share.of(u64::from(self.capacity)) as u32).max(1)

@@ -440,6 +440,11 @@ pub struct PolicyError {
 }
 
 impl PolicyError {
+    /// An error about `key`: what is wrong with it, as a sentence without the key.
+    pub const fn new(key: &'static str, why: &'static str) -> Self {
+        Self { key, why }
+    }
+
     /// The key as a policy file has it: `"max_attempts"`, `"backoff.cap"` …
     pub const fn key(&self) -> &'static str {
         self.key

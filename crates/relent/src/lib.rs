@@ -83,12 +83,20 @@ mod drive;
 mod error;
 mod event;
 mod redact;
+mod retrier;
+mod shared;
+mod sync;
 mod target;
 pub mod testing;
 mod timer;
 mod token;
 mod with;
 
+pub use relent_core::{
+    AdaptiveRate, Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics,
+    Budget, BudgetPolicy, Bulkhead, BulkheadPolicy, ConcurrentBudget, Limiter, LimiterPolicy, Priority,
+    Quota, Rate, Ratio, Throttle, ThrottlePolicy, TokenBucket, WindowBudget,
+};
 pub use relent_core::{
     Backoff, Bound, Class, Classes, Count, Deadline, Decision, First, Hint, HintMode, HintPolicy, Jitter,
     MAX_RULES, Multiplier, OnDeadline, Outcome, OverMax, Policy, PolicyBuilder, PolicyError, Range, Reason,
@@ -106,6 +114,8 @@ pub use classify::{
 pub use error::{Dynamic, Error, Report, Tried, Typed};
 pub use event::{Event, Record};
 pub use redact::redact;
+pub use retrier::{Retrier, RetrierBuilder, Target};
+pub use shared::{Locked, Member};
 pub use target::Targets;
 #[cfg(feature = "tokio")]
 pub use timer::TokioTimer;

@@ -1,0 +1,183 @@
+//! What calls share, behind locks: the pure state machines of the core, made fit for threads.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use relent_core::{
+    AdaptiveRate, Breaker, Budget, Bulkhead, Held, Limiter, Moment, Outcome, Parts, Priority, Reason, Share,
+    Shared, Start, Throttle, Timestamp,
+};
+
+use crate::Clock;
+use crate::sync::{Mutex, MutexGuard};
+
+/// A part of the shared state that several may look at, and change: cheap to clone, and locked only for as long as a
+/// look takes.
+///
+/// A budget or a breaker that several retriers share is made with [`Locked::new`] and given to each of them; those that a
+/// target has of its own are [lent](crate::Target::breaker) by it.
+///
+/// ```
+/// use relent::{Budget, Locked, Quota, Timestamp};
+///
+/// let budget = Locked::new(Budget::new(Quota::new(500, 5))?);
+/// assert_eq!(budget.with(|budget| budget.balance(Timestamp::ZERO)), 500_000);
+/// # Ok::<(), relent::PolicyError>(())
+/// ```
+pub struct Locked<T>(Arc<Mutex<T>>);
+
+impl<T> Locked<T> {
+    /// A part of its own.
+    pub fn new(part: T) -> Self {
+        Self(Arc::new(Mutex::new(part)))
+    }
+
+    /// Does something with it. Nobody else can meanwhile: do nothing here that takes time.
+    #[inline]
+    pub fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        // The state machines do not panic, and a look that did has left whole what it looked at.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Clone for Locked<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for Locked<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locked").finish_non_exhaustive()
+    }
+}
+
+/// What the calls to one target share.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) breaker: Option<Locked<Breaker>>,
+    pub(crate) budgets: Vec<Locked<Budget>>,
+    pub(crate) throttle: Option<Locked<Throttle>>,
+    pub(crate) limiter: Option<Locked<Limiter>>,
+    pub(crate) adaptive: Option<Locked<AdaptiveRate>>,
+    pub(crate) bulkhead: Option<Locked<Bulkhead>>,
+}
+
+/// Each part is locked by itself and for a moment: who waits for one keeps nobody from another.
+impl Parts for &State {
+    #[inline]
+    fn breaker<R>(&mut self, with: impl FnOnce(&mut Breaker) -> R) -> Option<R> {
+        self.breaker.as_ref().map(|part| part.with(with))
+    }
+
+    #[inline]
+    fn budget<R>(&mut self, index: usize, with: impl FnOnce(&mut Budget) -> R) -> Option<R> {
+        self.budgets.get(index).map(|part| part.with(with))
+    }
+
+    #[inline]
+    fn throttle<R>(&mut self, with: impl FnOnce(&mut Throttle) -> R) -> Option<R> {
+        self.throttle.as_ref().map(|part| part.with(with))
+    }
+
+    #[inline]
+    fn limiter<R>(&mut self, with: impl FnOnce(&mut Limiter) -> R) -> Option<R> {
+        self.limiter.as_ref().map(|part| part.with(with))
+    }
+
+    #[inline]
+    fn adaptive<R>(&mut self, with: impl FnOnce(&mut AdaptiveRate) -> R) -> Option<R> {
+        self.adaptive.as_ref().map(|part| part.with(with))
+    }
+
+    #[inline]
+    fn bulkhead<R>(&mut self, with: impl FnOnce(&mut Bulkhead) -> R) -> Option<R> {
+        self.bulkhead.as_ref().map(|part| part.with(with))
+    }
+}
+
+/// One call's membership among those that share a target: what [`relent_core::Call`] asks, for drivers of one's own.
+///
+/// It holds whatever the call was admitted with: a probe's place, a bulkhead's, a turn, a budget's tokens. Dropped at any
+/// moment (with its future, by a panic, after an outcome) it gives back what must come back.
+///
+/// ```
+/// use relent::{BulkheadPolicy, Class, Policy, Reason, Retrier};
+/// use relent_core::{Call, Moment, Outcome, Shared, Start};
+///
+/// let retrier = Retrier::new(Policy::default()).bulkhead(BulkheadPolicy::new(1)).build()?;
+/// let target = retrier.at("host:443");
+/// let clock = relent::testing::Clock::new();
+/// let (mut first, mut second) = (target.join(clock.clone()), target.join(clock));
+///
+/// let moment = Moment::timeless(0);
+/// assert_eq!(first.admit(moment), Start::Go);
+/// assert_eq!(second.admit(moment), Start::Stop { reason: Reason::BulkheadFull });
+/// drop(first);
+/// assert_eq!(second.admit(moment), Start::Go);
+/// second.settle(&Outcome::of(Class::Success), None);
+/// # Ok::<(), relent::PolicyError>(())
+/// ```
+#[must_use = "what it holds is given back when it is dropped"]
+pub struct Member<T: Clock> {
+    state: Arc<State>,
+    held: Held,
+    /// Tells when it is dropped.
+    clock: T,
+}
+
+impl<T: Clock> Member<T> {
+    pub(crate) fn new(state: Arc<State>, clock: T) -> Self {
+        Self { state, held: Held::default(), clock }
+    }
+
+    /// The same for a call of this priority, before anything was asked.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.held = Held::new(priority);
+        self
+    }
+
+    /// Which budget refused the last retry, by its index.
+    pub fn refused_by(&self) -> Option<usize> {
+        self.held.refused_by()
+    }
+
+    fn share<R>(&mut self, ask: impl FnOnce(&mut Share<'_, &State>) -> R) -> R {
+        ask(&mut Share { parts: &mut &*self.state, held: &mut self.held })
+    }
+}
+
+impl<T: Clock> Shared for Member<T> {
+    fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
+        self.share(|share| share.settle(outcome, now));
+    }
+
+    fn admit(&mut self, moment: Moment) -> Start {
+        self.share(|share| share.admit(moment))
+    }
+
+    fn ready_at(&mut self, now: Option<Timestamp>) -> Option<Timestamp> {
+        self.share(|share| share.ready_at(now))
+    }
+
+    fn withdraw(&mut self, outcome: &Outcome, now: Option<Timestamp>) -> Result<(), Reason> {
+        self.share(|share| share.withdraw(outcome, now))
+    }
+}
+
+impl<T: Clock> Drop for Member<T> {
+    fn drop(&mut self) {
+        let now = self.clock.now();
+        self.share(|share| share.end(now));
+    }
+}
+
+impl<T: Clock> fmt::Debug for Member<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("held", &self.held).finish_non_exhaustive()
+    }
+}

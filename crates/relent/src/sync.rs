@@ -1,0 +1,7 @@
+//! The lock that shared state stands on: the standard library's, or the model checker's, which tries every interleaving
+//! of the threads of a test (`tests/loom.rs`).
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};

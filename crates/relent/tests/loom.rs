@@ -1,0 +1,208 @@
+//! Every interleaving of a few threads on the real types. Run it with
+//! `RUSTFLAGS="--cfg loom" cargo test -p relent --no-default-features --test loom --release`.
+
+#![cfg(loom)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use loom::thread;
+use relent::{
+    Backoff, Breaker, BreakerPolicy, BreakerState, Budget, BulkheadPolicy, Class, Jitter, Limiter,
+    LimiterPolicy, Locked, Policy, Quota, Rate, Ratio, Retrier, RetrierBuilder, Schedule, Target, Timestamp,
+    TokenBucket, WindowBudget,
+};
+use relent_core::{Moment, Outcome, Shared, Start};
+
+/// A clock that stands still.
+#[derive(Clone)]
+struct At(Timestamp);
+
+impl relent::Clock for At {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
+fn secs(secs: u64) -> Timestamp {
+    Timestamp::from_duration(Duration::from_secs(secs))
+}
+
+fn retrier() -> RetrierBuilder {
+    // Seeded: nothing here is drawn from a thread's own dice.
+    Retrier::new(Policy::constant(Duration::ZERO).seed(1).build().unwrap())
+}
+
+fn breaker(probes: u32) -> BreakerPolicy {
+    let open = Backoff::new(Schedule::Constant { initial: Duration::from_secs(1) }).jitter(Jitter::None);
+    BreakerPolicy::consecutive(1).open_for(open).max_probes(probes)
+}
+
+/// Runs `work` on three threads, the test's own included, and adds up what they return.
+fn on_three_threads(work: impl Fn(u64) -> u64 + Clone + Send + 'static) -> u64 {
+    let others: Vec<_> = (1..3)
+        .map(|number| {
+            let work = work.clone();
+            thread::spawn(move || work(number))
+        })
+        .collect();
+    work(0) + others.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+}
+
+#[test]
+fn exactly_the_permitted_probes_pass() {
+    for probes in [1, 2] {
+        loom::model(move || {
+            let target = retrier().breaker(breaker(probes)).build().unwrap().at("host");
+            target.breaker().unwrap().with(|breaker| breaker.trip(secs(0)));
+            let kept = target.clone();
+            let passed = on_three_threads(move |_| {
+                // The probe stays: the member lives until all threads are done.
+                let mut member = kept.join(At(secs(1)));
+                let passed = member.admit(Moment::at(secs(1), 0)) == Start::Go;
+                std::mem::forget(member);
+                u64::from(passed)
+            });
+            assert_eq!(passed, u64::from(probes));
+        });
+    }
+}
+
+#[test]
+fn a_failed_probe_is_never_lost() {
+    // Two probes, of which one fails and one succeeds, in whatever order: where both must succeed it opens again.
+    loom::model(|| {
+        let target = retrier().breaker(breaker(2)).build().unwrap().at("host");
+        target.breaker().unwrap().with(|breaker| breaker.trip(secs(0)));
+        let probing = target.clone();
+        let probe = move |class| {
+            let mut member = probing.join(At(secs(1)));
+            let passed = member.admit(Moment::at(secs(1), 0)) == Start::Go;
+            if passed {
+                member.settle(&Outcome::of(class), Some(secs(1)));
+            }
+            passed
+        };
+        let other = {
+            let probe = probe.clone();
+            thread::spawn(move || probe(Class::Success))
+        };
+        let failed = probe(Class::Transient);
+        other.join().unwrap();
+        let state = target.breaker().unwrap().with(|breaker| breaker.state(secs(1)));
+        // Whoever failed was admitted: nothing can have opened it before.
+        assert!(failed);
+        assert_eq!(state, BreakerState::Open);
+    });
+}
+
+#[test]
+fn a_dropped_probe_makes_room() {
+    loom::model(|| {
+        let target = retrier().breaker(breaker(1)).build().unwrap().at("host");
+        target.breaker().unwrap().with(|breaker| breaker.trip(secs(0)));
+        let dropping = target.clone();
+        on_three_threads(move |_| {
+            let mut member = dropping.join(At(secs(1)));
+            u64::from(member.admit(Moment::at(secs(1), 0)) == Start::Go)
+        });
+        assert_eq!(target.join(At(secs(1))).admit(Moment::at(secs(1), 0)), Start::Go);
+    });
+}
+
+/// A member whose first attempt has failed and who asks for a retry; whether it was granted.
+fn asks_for_a_retry(target: &Target, starts: bool) -> u64 {
+    let mut member = target.join(At(secs(0)));
+    let failed = Outcome::of(Class::Transient);
+    assert_eq!(member.admit(Moment::at(secs(0), 0)), Start::Go);
+    member.settle(&failed, Some(secs(0)));
+    let granted = member.withdraw(&failed, Some(secs(0))).is_ok();
+    if granted && starts {
+        assert_eq!(member.admit(Moment::at(secs(0), 0)), Start::Go);
+    }
+    u64::from(granted)
+}
+
+/// F32 [tower-resilience#370]: updates got lost, and with them the limit.
+#[test]
+fn a_budget_gives_no_more_than_it_holds() {
+    loom::model(|| {
+        let rate = Rate::new(1, Duration::from_secs(3_600)).unwrap();
+        let target = retrier().budget(TokenBucket::new(2).refill(rate)).build().unwrap().at("host");
+        let asking = target.clone();
+        assert_eq!(on_three_threads(move |_| asks_for_a_retry(&asking, true)), 2);
+        assert_eq!(target.budgets()[0].with(|budget| budget.balance(secs(0))), 0);
+    });
+}
+
+#[test]
+fn several_budgets_mint_nothing() {
+    loom::model(|| {
+        // The second one refuses all but one: whoever it refuses gets back what the first one gave.
+        let shared = Locked::new(Budget::new(Quota::new(1, 1).first_success(0)).unwrap());
+        let retrier = retrier().budget(WindowBudget::new(Ratio::ZERO).floor(1)).budget_of(&shared).build();
+        let target = retrier.unwrap().at("host");
+        let asking = target.clone();
+        // The first thread's retry never starts: all of it comes back.
+        let granted = on_three_threads(move |number| asks_for_a_retry(&asking, number != 0));
+        assert!((1..=2).contains(&granted));
+        let [window, quota] = target.budgets() else { panic!("two") };
+        let (window, quota) = (window.with(|it| it.balance(secs(0))), quota.with(|it| it.balance(secs(0))));
+        assert_eq!(10_000 - window, 1_000 - quota);
+        assert!(quota == 0 || quota == 1_000);
+    });
+}
+
+#[test]
+fn a_bulkhead_loses_no_place() {
+    loom::model(|| {
+        let target = retrier().bulkhead(BulkheadPolicy::new(1)).build().unwrap().at("host");
+        let (entering, inside) = (target.clone(), Arc::new(AtomicU64::new(0)));
+        on_three_threads(move |_| {
+            let mut member = entering.join(At(secs(0)));
+            let admitted = member.admit(Moment::at(secs(0), 0)) == Start::Go;
+            if admitted {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                thread::yield_now();
+                inside.fetch_sub(1, Ordering::SeqCst);
+            }
+            0
+        });
+        assert_eq!(target.bulkhead().unwrap().with(|bulkhead| bulkhead.running()), 0);
+    });
+}
+
+#[test]
+fn turns_are_given_once() {
+    loom::model(|| {
+        let rate = Rate::new(1, Duration::from_secs(1)).unwrap();
+        let limiter = Locked::new(Limiter::new(LimiterPolicy::new(rate).burst(1)).unwrap());
+        let reserving = limiter.clone();
+        let waits = on_three_threads(move |_| {
+            let at = reserving.with(|limiter| limiter.reserve(1, secs(0)).at());
+            1 << (8 * (at.as_nanos() / 1_000_000_000))
+        });
+        // One at 0, one at 1 and one at 2 s.
+        assert_eq!(waits, 0x01_01_01);
+    });
+}
+
+#[test]
+fn one_target_has_one_state() {
+    loom::model(|| {
+        let retrier = retrier().breaker(breaker(1)).build().unwrap();
+        let asking = retrier.clone();
+        let other = thread::spawn(move || asking.at("host"));
+        let (here, there) = (retrier.at("host"), other.join().unwrap());
+        here.breaker().unwrap().with(|breaker: &mut Breaker| breaker.trip(secs(0)));
+        assert_eq!(there.breaker().unwrap().with(|breaker| breaker.state(secs(0))), BreakerState::Open);
+        assert_eq!(retrier.targets(), 1);
+    });
+}
