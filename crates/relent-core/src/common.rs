@@ -111,6 +111,11 @@ impl Held {
         Self { priority, ..Self::default() }
     }
 
+    /// Whether its end may depend on when it comes: an attempt runs, or has a word to be told.
+    pub const fn is_pending(&self) -> bool {
+        self.running || self.let_pass
+    }
+
     /// Which budget refused the last retry, by its index.
     pub fn refused_by(&self) -> Option<usize> {
         self.refused_by.map(usize::from)

@@ -38,3 +38,50 @@ pub trait Shared {
 pub struct Alone;
 
 impl Shared for Alone {}
+
+/// Who has none is alone.
+impl<S: Shared> Shared for Option<S> {
+    #[inline]
+    fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
+        if let Some(shared) = self {
+            shared.settle(outcome, now);
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, moment: Moment) -> Start {
+        self.as_mut().map_or(Start::Go, |shared| shared.admit(moment))
+    }
+
+    #[inline]
+    fn ready_at(&mut self, now: Option<Timestamp>) -> Option<Timestamp> {
+        self.as_mut()?.ready_at(now)
+    }
+
+    #[inline]
+    fn withdraw(&mut self, outcome: &Outcome, now: Option<Timestamp>) -> Result<(), Reason> {
+        self.as_mut().map_or(Ok(()), |shared| shared.withdraw(outcome, now))
+    }
+}
+
+impl<S: Shared + ?Sized> Shared for alloc::boxed::Box<S> {
+    #[inline]
+    fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
+        (**self).settle(outcome, now);
+    }
+
+    #[inline]
+    fn admit(&mut self, moment: Moment) -> Start {
+        (**self).admit(moment)
+    }
+
+    #[inline]
+    fn ready_at(&mut self, now: Option<Timestamp>) -> Option<Timestamp> {
+        (**self).ready_at(now)
+    }
+
+    #[inline]
+    fn withdraw(&mut self, outcome: &Outcome, now: Option<Timestamp>) -> Result<(), Reason> {
+        (**self).withdraw(outcome, now)
+    }
+}

@@ -9,9 +9,11 @@ use relent_core::{
     LimiterPolicy, MAX_BUDGETS, Policy, PolicyError, Ratio, Throttle, ThrottlePolicy, entropy,
 };
 
+use crate::blocking::SystemTimer;
 use crate::shared::{Locked, Member, State};
 use crate::sync::Mutex;
-use crate::{Clock, chance};
+use crate::with::{Async, Blocking};
+use crate::{ByFailure, Clock, DefaultTimer, Quiet, With, chance};
 
 /// A policy and what its calls share: budgets, breakers, limits. Cheap to clone; clones share everything.
 ///
@@ -143,9 +145,13 @@ impl Blueprint {
             }
             Kept::ByAll(budget) => Some(budget.clone()),
         });
+        let budgets: Vec<_> = budgets.collect();
+        let by_rates = self.throttle.is_some() || self.limiter.is_some() || self.adaptive;
+        let by_budgets = budgets.iter().any(|budget| budget.with(|budget| budget.needs_clock()));
         State {
+            needs_clock: breaker.is_some() || by_rates || by_budgets,
             breaker,
-            budgets: budgets.collect(),
+            budgets,
             throttle: self.throttle.and_then(|policy| Throttle::new(policy).ok()).map(Locked::new),
             limiter: self.limiter.and_then(|policy| Limiter::new(policy).ok()).map(Locked::new),
             adaptive: self.adaptive.then(|| Locked::new(AdaptiveRate::default())),
@@ -272,9 +278,33 @@ impl Target {
         self.retrier.policy()
     }
 
+    /// Begins an async call to this target, which ends in [`With::retry`]. See [`relent::with`](crate::with).
+    ///
+    /// ```
+    /// # use relent::{Policy, Quota, Retrier};
+    /// # async fn charge() -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let retrier = Retrier::new(Policy::default()).budget(Quota::aws_2026()).build()?;
+    /// retrier.at("host:443").with().retry(|_attempt| charge()).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn with(&self) -> With<'_, ByFailure, Quiet, Async<DefaultTimer>> {
+        crate::with(self.policy()).at(self)
+    }
+
+    /// Begins a blocking call to this target. See [`relent::blocking::with`](crate::blocking::with).
+    pub fn blocking(&self) -> With<'_, ByFailure, Quiet, Blocking<SystemTimer>> {
+        crate::blocking::with(self.policy()).at(self)
+    }
+
     /// Joins those that share the target, for one call that a driver of one's own makes.
     pub fn join<T: Clock>(&self, clock: T) -> Member<T> {
         Member::new(Arc::clone(&self.state), clock)
+    }
+
+    /// Whether any of what is shared needs to know the time.
+    pub(crate) fn needs_clock(&self) -> bool {
+        self.state.needs_clock
     }
 
     /// The target's breaker, to be looked at or controlled by hand.

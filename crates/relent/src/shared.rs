@@ -65,6 +65,8 @@ pub(crate) struct State {
     pub(crate) limiter: Option<Locked<Limiter>>,
     pub(crate) adaptive: Option<Locked<AdaptiveRate>>,
     pub(crate) bulkhead: Option<Locked<Bulkhead>>,
+    /// Whether any of them needs to know the time.
+    pub(crate) needs_clock: bool,
 }
 
 /// Each part is locked by itself and for a moment: who waits for one keeps nobody from another.
@@ -146,6 +148,10 @@ impl<T: Clock> Member<T> {
         self.held.refused_by()
     }
 
+    pub(crate) fn needs_clock(&self) -> bool {
+        self.state.needs_clock
+    }
+
     fn share<R>(&mut self, ask: impl FnOnce(&mut Share<'_, &State>) -> R) -> R {
         ask(&mut Share { parts: &mut &*self.state, held: &mut self.held })
     }
@@ -171,7 +177,7 @@ impl<T: Clock> Shared for Member<T> {
 
 impl<T: Clock> Drop for Member<T> {
     fn drop(&mut self) {
-        let now = self.clock.now();
+        let now = if self.held.is_pending() { self.clock.now() } else { Timestamp::ZERO };
         self.share(|share| share.end(now));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use relent_core::{Outcome, Policy};
 
 use crate::attempt::Key;
-use crate::{Event, Failure, Targets, Token};
+use crate::{Event, Failure, Target, Targets, Token};
 
 /// A call's options, begun by [`relent::with`](fn@crate::with) or [`blocking::with`](crate::blocking::with) and ended by
 /// `retry`.
@@ -34,6 +34,7 @@ pub(crate) struct Options<'a> {
     pub(crate) cancel: Option<Token>,
     pub(crate) key: Option<Key>,
     pub(crate) idempotent: Option<bool>,
+    pub(crate) at: Option<&'a Target>,
 }
 
 impl std::fmt::Debug for Options<'_> {
@@ -94,6 +95,13 @@ impl<'a, C, N, T> With<'a, C, N, T> {
     /// either. See [`Targets`].
     pub fn target(mut self, targets: impl Into<Targets>) -> Self {
         self.options.targets = targets.into();
+        self
+    }
+
+    /// Makes the call one of those that share `target`: its breaker, its budgets, its limits. The policy stays this one.
+    /// What the call is told to be [to](Self::target) is for its events only.
+    pub fn at(mut self, target: &'a Target) -> Self {
+        self.options.at = Some(target);
         self
     }
 

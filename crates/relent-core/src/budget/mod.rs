@@ -305,6 +305,15 @@ impl Budget {
         }
     }
 
+    /// Whether it needs to know the time.
+    pub fn needs_clock(&self) -> bool {
+        match &self.state {
+            State::TokenBucket(state) => state.needs_clock(),
+            State::Window(_) => true,
+            State::Concurrent(_) | State::Quota(_) => false,
+        }
+    }
+
     /// What is there, in thousandths of a token, or of a retry where the kind counts those.
     pub fn balance(&mut self, now: Timestamp) -> u64 {
         match &mut self.state {

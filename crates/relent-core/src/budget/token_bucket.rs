@@ -114,6 +114,10 @@ impl Tokens {
         Self { policy, balance: policy.capacity, fraction: 0, latest: 0 }
     }
 
+    pub(super) fn needs_clock(&self) -> bool {
+        self.policy.needs_clock()
+    }
+
     pub(super) fn settle(&mut self, outcome: &Outcome, stake: &mut Stake, now: u64) {
         self.refill(now);
         if outcome.class.is_failure() || outcome.hint == Some(Hint::Stop) {

@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use relent_core::{
-    Alone, Call, Class, Decision, Event as Happened, Moment, Outcome, Policy, Reason, Repeat, Start,
-    Timestamp,
+    Call, Class, Decision, Event as Happened, Moment, Outcome, Policy, Reason, Repeat, Start, Timestamp,
 };
 
 use crate::attempt::Key;
 use crate::chance;
 use crate::with::{Judge, Notify, Options};
-use crate::{Attempt, AttemptToken, Cause, Clock, Error, Event, Report, Token, Tried};
+use crate::{Attempt, AttemptToken, Cause, Clock, Error, Event, Member, Report, Target, Token, Tried};
 
 /// How an attempt ended.
 pub(crate) enum Ended<R, E> {
@@ -24,13 +23,15 @@ pub(crate) enum Ended<R, E> {
 }
 
 /// A call on its way.
-pub(crate) struct Course<'a, R, E, C, N, T, Via> {
+pub(crate) struct Course<'a, R, E, C, N, T: Clock, Via> {
     policy: &'a Policy,
     options: Options<'a>,
     judge: C,
     notify: N,
     pub(crate) timer: T,
     call: Call,
+    /// What the call shares with others. Boxed, since most calls share nothing.
+    member: Option<Box<Member<T>>>,
     /// When the attempt that runs, or ran last, began.
     attempt_began: Option<Timestamp>,
     /// What the last attempt ended as.
@@ -52,7 +53,8 @@ where
     T: Clock,
 {
     pub(crate) fn new(policy: &'a Policy, options: Options<'a>, judge: C, notify: N, timer: T) -> Self {
-        let now = (N::LISTENS || policy.needs_clock()).then(|| timer.now());
+        let shares_time = options.at.is_some_and(Target::needs_clock);
+        let now = (N::LISTENS || policy.needs_clock() || shares_time).then(|| timer.now());
         Self::begun(policy, options, judge, notify, timer, now)
     }
 
@@ -65,6 +67,7 @@ where
         timer: T,
         now: Option<Timestamp>,
     ) -> Self {
+        let member = options.at.map(|target| Box::new(target.join(timer.clone())));
         Self {
             policy,
             options,
@@ -72,6 +75,7 @@ where
             notify,
             timer,
             call: Call::new(now),
+            member,
             attempt_began: now,
             outcome: None,
             last: None,
@@ -98,8 +102,8 @@ where
             return Start::Stop { reason: Reason::Cancelled };
         }
         let spread = self.policy.backoff().spread_of_first() > Duration::ZERO;
-        let entropy = if spread { chance::draw(self.policy, 0) } else { 0 };
-        self.call.start(self.policy, &mut Alone, Moment { now: self.call.began(), entropy })
+        let entropy = if spread { chance::draw(self.policy, 0) } else { self.entropy_to_admit() };
+        self.call.start(self.policy, &mut self.member, Moment { now: self.call.began(), entropy })
     }
 
     /// Whether the attempt after a wait may begin.
@@ -108,7 +112,8 @@ where
             return Start::Stop { reason: Reason::Cancelled };
         }
         self.attempt_began = self.now();
-        self.call.admit(self.policy, &mut Alone, Moment { now: self.attempt_began, entropy: 0 })
+        let entropy = self.entropy_to_admit();
+        self.call.admit(self.policy, &mut self.member, Moment { now: self.attempt_began, entropy })
     }
 
     /// The attempt that begins now.
@@ -141,7 +146,8 @@ where
     pub(crate) fn settle_quietly(&mut self, ended: Ended<R, E>) -> Result<R, Ended<R, E>> {
         match ended {
             Ended::Returned(Ok(value)) if C::OK_IS_SUCCESS && !N::LISTENS && self.history.is_none() => {
-                self.call.succeed(&mut Alone, None);
+                let now = self.now();
+                self.call.succeed(&mut self.member, now);
                 Ok(value)
             }
             ended => Err(ended),
@@ -162,7 +168,7 @@ where
         let now = self.now();
         let attempt = self.call.attempts().saturating_add(1);
         let entropy = if outcome.class == Class::Success { 0 } else { chance::draw(self.policy, attempt) };
-        let decision = self.call.decide(self.policy, &mut Alone, outcome, Moment { now, entropy });
+        let decision = self.call.decide(self.policy, &mut self.member, outcome, Moment { now, entropy });
         self.remember(attempt, outcome.class, decision, now);
         let rule = self.policy.rule_for(&outcome).filter(|_| outcome.class.is_failure());
         let error = match ended {
@@ -222,7 +228,16 @@ where
 
     /// The time, where the policy needs it or somebody is told.
     fn now(&self) -> Option<Timestamp> {
-        (N::LISTENS || self.policy.needs_clock()).then(|| self.timer.now())
+        let shares_time = self.member.as_ref().is_some_and(|member| member.needs_clock());
+        (N::LISTENS || self.policy.needs_clock() || shares_time).then(|| self.timer.now())
+    }
+
+    /// A throttle lets calls pass by chance: by other numbers than those that the waits are drawn from.
+    fn entropy_to_admit(&self) -> u64 {
+        match self.member {
+            Some(_) => chance::draw(self.policy, u32::MAX - self.call.attempts()),
+            None => 0,
+        }
     }
 
     fn since_start(&self, now: Option<Timestamp>) -> Option<Duration> {

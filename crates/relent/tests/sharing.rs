@@ -1,0 +1,197 @@
+//! Calls that share a target, through both drivers, in virtual time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test does not expect fails it"
+)]
+#![cfg(not(loom))]
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use relent::testing::{Clock, Script};
+use relent::{
+    Backoff, BreakerPolicy, BreakerState, BulkheadPolicy, Class, Jitter, LimiterPolicy, Policy, Quota, Rate,
+    Reason, Report, Retrier, RetrierBuilder, Schedule, Target, ThrottlePolicy, Timestamp,
+};
+
+type Outcome = Result<u32, &'static str>;
+
+const OK: Outcome = Ok(1);
+const BUSY: Outcome = Err("busy");
+
+/// A retry every 100 ms.
+fn policy() -> Policy {
+    Policy::constant(Duration::from_millis(100)).jitter(Jitter::None).max_attempts(3).seed(1).build().unwrap()
+}
+
+fn target(with: impl FnOnce(RetrierBuilder) -> RetrierBuilder) -> Target {
+    with(Retrier::new(policy())).build().unwrap().at("host")
+}
+
+fn breaker(failures: u32, open: Duration) -> BreakerPolicy {
+    let open = Backoff::new(Schedule::Constant { initial: open }).jitter(Jitter::None);
+    BreakerPolicy::consecutive(failures).open_for(open)
+}
+
+fn blocking(target: &Target, clock: &Clock, script: &[Outcome]) -> Report<u32, &'static str> {
+    let script = Script::new(script.iter().copied());
+    let call = target.blocking().when(|_: &&str| Class::Transient).timer(clock.clone());
+    call.retry_report(|_attempt| script.next())
+}
+
+fn asynchronous(target: &Target, clock: &Clock, script: &[Outcome]) -> Report<u32, &'static str> {
+    let script = Script::new(script.iter().copied());
+    let call = target.with().when(|_: &&str| Class::Transient).timer(clock.clone());
+    clock.run(call.retry_report(|_attempt| script.attempt())).unwrap()
+}
+
+/// One call: to which target, on which clock, with which results.
+type Driver = fn(&Target, &Clock, &[Outcome]) -> Report<u32, &'static str>;
+
+const DRIVERS: [Driver; 2] = [blocking, asynchronous];
+
+#[test]
+fn calls_draw_on_one_budget() {
+    for call in DRIVERS {
+        let (target, clock) = (target(|retrier| retrier.budget(Quota::new(10, 5))), Clock::new());
+        let balance = || target.budgets()[0].with(|budget| budget.balance(Timestamp::ZERO)) / 1_000;
+        assert_eq!(call(&target, &clock, &[BUSY, BUSY, BUSY]).reason, Reason::AttemptsExhausted);
+        assert_eq!(balance(), 0);
+        let refused = call(&target, &clock, &[BUSY]);
+        assert_eq!((refused.reason, refused.attempts), (Reason::BudgetExhausted, 1));
+        for _ in 0..5 {
+            assert_eq!(call(&target, &clock, &[OK]).result.unwrap(), 1);
+        }
+        assert_eq!(call(&target, &clock, &[BUSY, OK]).reason, Reason::Succeeded);
+        assert_eq!(balance(), 5);
+    }
+}
+
+#[test]
+fn an_open_breaker_ends_calls_at_once_and_a_probe_closes_it() {
+    for call in DRIVERS {
+        let clock = Clock::new();
+        let target = target(|retrier| retrier.breaker(breaker(2, Duration::from_secs(10))));
+        // The second failure opens it: waiting for the third attempt would be of no use.
+        let opening = call(&target, &clock, &[BUSY, BUSY]);
+        assert_eq!((opening.reason, opening.attempts), (Reason::CircuitOpen, 2));
+        assert_eq!(clock.elapsed(), Duration::from_millis(100));
+        let refused = call(&target, &clock, &[]);
+        assert_eq!((refused.reason, refused.attempts), (Reason::CircuitOpen, 0));
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(call(&target, &clock, &[OK]).reason, Reason::Succeeded);
+        let state = target.breaker().unwrap().with(|breaker| breaker.state(relent::Clock::now(&clock)));
+        assert_eq!(state, BreakerState::Closed);
+    }
+}
+
+#[test]
+fn a_rate_limit_delays_first_attempts_and_retries() {
+    for call in DRIVERS {
+        let clock = Clock::new();
+        let rate = Rate::new(1, Duration::from_secs(1)).unwrap();
+        let target = target(|retrier| retrier.limiter(LimiterPolicy::new(rate)));
+        assert_eq!(call(&target, &clock, &[BUSY, BUSY, OK]).attempts, 3);
+        assert_eq!(clock.elapsed(), Duration::from_secs(2));
+        assert_eq!(call(&target, &clock, &[OK]).attempts, 1);
+        assert_eq!(clock.elapsed(), Duration::from_secs(3));
+    }
+}
+
+#[test]
+fn a_throttle_lets_some_pass() {
+    for call in DRIVERS {
+        let clock = Clock::new();
+        let policy = Policy::default().to_builder().max_attempts(1).build().unwrap();
+        let throttle = ThrottlePolicy::sre(2.0).max_rejection(0.5);
+        let target = Retrier::new(policy).throttle(throttle).build().unwrap().at("host");
+        assert_eq!(call(&target, &clock, &[BUSY]).reason, Reason::AttemptsExhausted);
+        let refused = (0..1_000).filter(|_| call(&target, &clock, &[BUSY]).reason == Reason::RateLimited);
+        // A half, as near as chance comes to it once in very many runs.
+        let refused = refused.count();
+        assert!((350..650).contains(&refused), "{refused}");
+    }
+}
+
+#[test]
+fn a_call_within_a_call_finds_the_bulkhead_full() {
+    let clock = Clock::new();
+    let target = target(|retrier| retrier.bulkhead(BulkheadPolicy::new(1)));
+    let inner = Cell::new(None);
+    let outer = target.blocking().when(|_: &&str| Class::Transient).timer(clock.clone()).retry(|_attempt| {
+        inner.set(Some(blocking(&target, &clock, &[]).reason));
+        OK
+    });
+    assert_eq!(outer.unwrap(), 1);
+    assert_eq!(inner.get(), Some(Reason::BulkheadFull));
+    assert_eq!(blocking(&target, &clock, &[OK]).reason, Reason::Succeeded);
+}
+
+#[test]
+fn a_future_dropped_at_any_point_leaves_nothing_behind() {
+    // Attempts that are pending twice, so that there are points to drop at; waits are such points too.
+    struct Yields(u32);
+    impl Future for Yields {
+        type Output = Outcome;
+        fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+            if self.0 == 0 {
+                return Poll::Ready(BUSY);
+            }
+            self.0 -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    }
+    let mut ended = false;
+    let mut polls = 0;
+    while !ended {
+        let clock = Clock::new();
+        let target = target(|retrier| {
+            let retrier = retrier.bulkhead(BulkheadPolicy::new(1)).budget(Quota::new(10, 1));
+            retrier.breaker(breaker(1, Duration::from_millis(50)).max_probes(1))
+        });
+        {
+            let call = target.with().when(|_: &&str| Class::Transient).timer(clock.clone());
+            let mut call = pin!(call.retry(|_attempt| Yields(2)));
+            let mut context = Context::from_waker(Waker::noop());
+            for _ in 0..polls {
+                if call.as_mut().poll(&mut context).is_ready() {
+                    ended = true;
+                    break;
+                }
+                clock.advance(Duration::from_millis(100));
+            }
+        }
+        assert_eq!(target.bulkhead().unwrap().with(|bulkhead| bulkhead.running()), 0, "{polls}");
+        // Whatever has happened: after the open time exactly one probe passes.
+        clock.advance(Duration::from_secs(1));
+        let report = blocking(&target, &clock, &[OK]);
+        assert_eq!(report.reason, Reason::Succeeded, "{polls}");
+        polls += 1;
+    }
+    assert!(polls > 6, "{polls}");
+}
+
+#[test]
+fn a_panic_leaves_nothing_behind() {
+    let clock = Clock::new();
+    let target = target(|retrier| retrier.bulkhead(BulkheadPolicy::new(1)));
+    let call = || {
+        let call = target.blocking().when(|_: &&str| Class::Transient).timer(clock.clone());
+        let _ = call.retry(|_attempt| -> Outcome { std::panic::resume_unwind(Box::new(())) });
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err());
+    // In the classifier too.
+    let call = || {
+        let call = target.blocking().when(|_: &&str| -> Class { std::panic::resume_unwind(Box::new(())) });
+        let _ = call.timer(clock.clone()).retry(|_attempt| BUSY);
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err());
+    assert_eq!(blocking(&target, &clock, &[OK]).reason, Reason::Succeeded);
+}
