@@ -205,7 +205,7 @@ impl<P: Parts> Shared for Share<'_, P> {
         self.held.running = true;
         // What it waited for is spent.
         (self.held.let_pass, self.held.turn, self.held.paced) = (false, None, false);
-        self.for_each_stake(Budget::start);
+        self.held.stakes.iter_mut().for_each(Stake::start);
         Start::Go
     }
 

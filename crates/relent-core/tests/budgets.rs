@@ -53,7 +53,7 @@ fn once(budget: &mut Budget, class: Class) {
 /// A retry is granted and starts.
 fn retries(budget: &mut Budget, stake: &mut Stake, now: Timestamp) -> bool {
     let granted = budget.withdraw(Class::Transient, Priority::Normal, stake, now);
-    budget.start(stake);
+    stake.start();
     granted
 }
 
@@ -166,7 +166,7 @@ fn the_aws_quotas_cost_by_class() {
     for (class, balance) in [(Class::Transient, 495), (Class::Throttled, 490), (Class::Timeout, 480)] {
         let mut stake = call(&mut classic, class, START);
         assert!(classic.withdraw(class, Priority::Normal, &mut stake, START));
-        classic.start(&mut stake);
+        stake.start();
         classic.end(stake);
         assert_eq!(classic.balance(START), balance * 1_000);
     }
@@ -300,7 +300,7 @@ fn a_share_is_reserved_for_high_priority() {
         let mut withdraw = |priority| {
             let mut stake = Stake::default();
             let granted = budget.withdraw(Class::Transient, priority, &mut stake, START);
-            budget.start(&mut stake);
+            stake.start();
             granted
         };
         let count = (0..20).filter(|_| withdraw(Priority::Normal)).count();
@@ -422,7 +422,7 @@ fn run(
             Step::Begin => budget.begin(stake, now),
             Step::Settle(class) => budget.settle(&Outcome::of(class), stake, now),
             Step::Withdraw(class, priority) => granted = budget.withdraw(class, priority, stake, now),
-            Step::Start => budget.start(stake),
+            Step::Start => stake.start(),
             Step::PutBack => budget.put_back(stake),
             Step::End => budget.end(std::mem::take(stake)),
         }

@@ -4,12 +4,12 @@
 //! [`Attempt::remaining`], and one in steps should ask [`Attempt::is_cancelled`] between them. `attempt_timeout` alone
 //! ends nothing here.
 
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use relent_core::{Policy, Timestamp};
 
 use crate::drive::{Course, Ended, run};
+use crate::timer::timestamp;
 use crate::with::{Blocking, Judge, Notify, Options};
 use crate::{Attempt, ByFailure, Clock, Error, Failure, Quiet, Report, Token, With};
 
@@ -135,9 +135,7 @@ pub struct SystemTimer;
 impl Clock for SystemTimer {
     #[inline]
     fn now(&self) -> Timestamp {
-        static START: OnceLock<Instant> = OnceLock::new();
-        let now = Instant::now();
-        Timestamp::from_duration(now.saturating_duration_since(*START.get_or_init(|| now)))
+        timestamp(Instant::now())
     }
 }
 

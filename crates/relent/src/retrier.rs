@@ -33,8 +33,8 @@ use crate::{ByFailure, Clock, DefaultTimer, Quiet, With, chance};
 /// # Ok::<(), relent::PolicyError>(())
 /// ```
 ///
-/// All calls of a retrier must be on the same clock: what one learns at its time must be in the past of the next. Async
-/// and blocking calls by default are on different ones.
+/// All calls of a retrier must be on one clock. Those of this crate's own timers are, blocking and async, as long as
+/// tokio's clock is not paused; a clock for tests is another.
 #[derive(Clone, Debug)]
 pub struct Retrier {
     inner: Arc<Inner>,

@@ -1,9 +1,8 @@
 //! Who sleeps tells the time: one trait, so that a paused test clock moves deadlines too.
 
 use std::future::Future;
-#[cfg(feature = "tokio")]
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use relent_core::Timestamp;
 
@@ -57,15 +56,7 @@ pub struct TokioTimer;
 impl Clock for TokioTimer {
     #[inline]
     fn now(&self) -> Timestamp {
-        /// A paused runtime's clock may run behind or ahead of another's: there is time before the first look at it.
-        const BEFORE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-        static START: OnceLock<tokio::time::Instant> = OnceLock::new();
-        let now = tokio::time::Instant::now();
-        let start = *START.get_or_init(|| now);
-        Timestamp::from_duration(match now.checked_duration_since(start) {
-            Some(since) => BEFORE.saturating_add(since),
-            None => BEFORE.saturating_sub(start.saturating_duration_since(now)),
-        })
+        timestamp(tokio::time::Instant::now().into_std())
     }
 }
 
@@ -76,6 +67,20 @@ impl Timer for TokioTimer {
     fn sleep(&self, wait: Duration) -> tokio::time::Sleep {
         tokio::time::sleep(wait)
     }
+}
+
+/// A moment of the system's monotonic clock, as all timers of this crate tell it: what async and blocking calls share is
+/// told the same time by both.
+#[inline]
+pub(crate) fn timestamp(now: Instant) -> Timestamp {
+    /// A paused runtime's clock may run behind or ahead of another's: there is time before the first look at it.
+    const BEFORE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start = *START.get_or_init(|| now);
+    Timestamp::from_duration(match now.checked_duration_since(start) {
+        Some(since) => BEFORE.saturating_add(since),
+        None => BEFORE.saturating_sub(start.saturating_duration_since(now)),
+    })
 }
 
 /// The timer that is used where none is given.

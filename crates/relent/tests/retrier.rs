@@ -181,3 +181,12 @@ fn handles_go_anywhere() {
     moves(retrier.at("host").join(Clock::new()));
     assert_eq!(Arc::new(retrier).policy(), &Policy::default());
 }
+
+/// What a blocking call has learnt at its time lies in the past of the next async one, and the other way round.
+#[cfg(feature = "tokio")]
+#[tokio::test]
+async fn blocking_and_async_calls_are_on_one_clock() {
+    use relent::Clock as _;
+    let times = [(); 100].map(|()| [relent::blocking::SystemTimer.now(), relent::TokioTimer.now()]);
+    assert!(times.as_flattened().is_sorted());
+}

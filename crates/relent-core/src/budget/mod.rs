@@ -133,7 +133,7 @@ impl FromStr for Priority {
 /// A budget's state. Times that step back count as the latest time seen.
 ///
 /// A call goes through it with a [`Stake`] of its own: [`begin`](Self::begin), then for each attempt
-/// [`settle`](Self::settle) and, where another follows, [`withdraw`](Self::withdraw) and [`start`](Self::start); at
+/// [`settle`](Self::settle) and, where another follows, [`withdraw`](Self::withdraw) and [`start`](Stake::start); at
 /// last [`end`](Self::end). A hedge is a retry with a stake that did not begin.
 ///
 /// ```
@@ -148,7 +148,7 @@ impl FromStr for Priority {
 ///     budget.settle(&Outcome::of(Class::Transient), &mut stake, now);
 ///     if budget.withdraw(Class::Transient, Priority::Normal, &mut stake, now) {
 ///         granted += 1;
-///         budget.start(&mut stake);
+///         stake.start();
 ///     }
 ///     budget.end(stake);
 /// }
@@ -185,6 +185,14 @@ pub struct Stake {
 struct Withdrawal {
     amount: u64,
     at: u64,
+}
+
+impl Stake {
+    /// The retry that was granted starts: what it took does not come back any more.
+    #[inline]
+    pub fn start(&mut self) {
+        self.waiting = false;
+    }
 }
 
 impl Budget {
@@ -271,12 +279,6 @@ impl Budget {
             State::Quota(state) => state.withdraw(class, kept, stake, now),
         };
         stake.waiting
-    }
-
-    /// The retry that was granted starts: what it took does not come back any more.
-    #[inline]
-    pub fn start(&mut self, stake: &mut Stake) {
-        stake.waiting = false;
     }
 
     /// Gives back what a retry took that has not started, and will not.
