@@ -19,6 +19,9 @@ pub trait Parts {
     /// Does something with budget number `index`, below [`MAX_BUDGETS`]; none where there are not so many.
     fn budget<R>(&mut self, index: usize, with: impl FnOnce(&mut Budget) -> R) -> Option<R>;
 
+    /// Whether budget number `index` has to be told when a call begins; asked without locking anything.
+    fn counts_calls(&self, index: usize) -> bool;
+
     /// Does something with the throttle.
     fn throttle<R>(&mut self, with: impl FnOnce(&mut Throttle) -> R) -> Option<R>;
 
@@ -58,6 +61,11 @@ impl Parts for Common {
     #[inline]
     fn budget<R>(&mut self, index: usize, with: impl FnOnce(&mut Budget) -> R) -> Option<R> {
         self.budgets.get_mut(index).map(with)
+    }
+
+    #[inline]
+    fn counts_calls(&self, index: usize) -> bool {
+        self.budgets.get(index).is_some_and(Budget::counts_calls)
     }
 
     #[inline]
@@ -184,7 +192,11 @@ impl<P: Parts> Shared for Share<'_, P> {
     fn admit(&mut self, moment: Moment) -> Start {
         let now = known(moment.now);
         if !core::mem::replace(&mut self.held.begun, true) {
-            self.for_each_stake(|budget, stake| budget.begin(stake, now));
+            for (index, stake) in self.held.stakes.iter_mut().enumerate() {
+                if self.parts.counts_calls(index) {
+                    self.parts.budget(index, |budget| budget.begin(stake, now));
+                }
+            }
         }
         let permit = match self.parts.breaker(|breaker| breaker.admit(now)) {
             Some(Err(_)) => return Start::Stop { reason: Reason::CircuitOpen },
@@ -236,29 +248,28 @@ impl<P: Parts> Shared for Share<'_, P> {
 impl<P: Parts> Share<'_, P> {
     /// The call ends, however it does: all that it holds is given back. An attempt that still runs has come to nothing.
     pub fn end(&mut self, now: Timestamp) {
-        let Held { stakes, permit, place, turn, ticket, running, let_pass, priority, refused_by, .. } =
-            core::mem::take(self.held);
-        self.held.place = place;
-        self.held.priority = priority;
-        self.held.refused_by = refused_by;
-        for (index, stake) in stakes.into_iter().enumerate() {
-            if self.parts.budget(index, |budget| budget.end(stake)).is_none() {
-                break;
+        for (index, stake) in self.held.stakes.iter_mut().enumerate() {
+            if stake.holds() {
+                let stake = core::mem::take(stake);
+                self.parts.budget(index, |budget| budget.end(stake));
             }
         }
-        if let Some(permit) = permit {
+        if let Some(permit) = self.held.permit.take() {
             self.parts.breaker(|breaker| breaker.abandon(permit, now));
         }
-        if running || let_pass {
+        if self.held.is_pending() {
             self.parts.throttle(|throttle| throttle.settle(&Outcome::of(Class::Cancelled), now));
         }
-        if let Some(turn) = turn {
+        if let Some(turn) = self.held.turn.take() {
             self.parts.limiter(|limiter| limiter.cancel(turn));
         }
-        if let Some(ticket) = ticket {
+        if let Some(ticket) = self.held.ticket.take() {
             self.parts.bulkhead(|bulkhead| bulkhead.give_up(ticket));
         }
         self.leave();
+        let held = &mut *self.held;
+        (held.begun, held.retry, held.running, held.let_pass, held.paced) =
+            (false, false, false, false, false);
     }
 
     fn admit_by_rates(&mut self, moment: Moment) -> Start {

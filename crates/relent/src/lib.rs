@@ -123,6 +123,19 @@ pub use timer::{Clock, DefaultTimer, Timer};
 pub use token::{AttemptToken, Cancelled, Cause, Token};
 pub use with::{ByFailure, Quiet, With};
 
+/// Guides to what calls share, one pattern a page: the problem, usage, defaults, how it decides, what not to do, and
+/// what other systems call it.
+pub mod guide {
+    #[doc = include_str!("../guide/budgets.md")]
+    pub mod budgets {}
+
+    #[doc = include_str!("../guide/breakers.md")]
+    pub mod breakers {}
+
+    #[doc = include_str!("../guide/limits.md")]
+    pub mod limits {}
+}
+
 /// The README's Rust, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -148,7 +148,11 @@ impl Blueprint {
         let budgets: Vec<_> = budgets.collect();
         let by_rates = self.throttle.is_some() || self.limiter.is_some() || self.adaptive;
         let by_budgets = budgets.iter().any(|budget| budget.with(|budget| budget.needs_clock()));
+        let counting = budgets.iter().enumerate().fold(0, |counting, (index, budget)| {
+            counting | u8::from(budget.with(|budget| budget.counts_calls())) << index
+        });
         State {
+            counting,
             needs_clock: breaker.is_some() || by_rates || by_budgets,
             breaker,
             budgets,

@@ -61,6 +61,8 @@ impl<T> fmt::Debug for Locked<T> {
 pub(crate) struct State {
     pub(crate) breaker: Option<Locked<Breaker>>,
     pub(crate) budgets: Vec<Locked<Budget>>,
+    /// Which of them have to be told when a call begins, a bit each.
+    pub(crate) counting: u8,
     pub(crate) throttle: Option<Locked<Throttle>>,
     pub(crate) limiter: Option<Locked<Limiter>>,
     pub(crate) adaptive: Option<Locked<AdaptiveRate>>,
@@ -79,6 +81,11 @@ impl Parts for &State {
     #[inline]
     fn budget<R>(&mut self, index: usize, with: impl FnOnce(&mut Budget) -> R) -> Option<R> {
         self.budgets.get(index).map(|part| part.with(with))
+    }
+
+    #[inline]
+    fn counts_calls(&self, index: usize) -> bool {
+        self.counting & 1 << index != 0
     }
 
     #[inline]
@@ -157,19 +164,24 @@ impl<T: Clock> Member<T> {
     }
 }
 
+/// Never inlined: most calls share nothing, and should not carry this with them.
 impl<T: Clock> Shared for Member<T> {
+    #[inline(never)]
     fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
         self.share(|share| share.settle(outcome, now));
     }
 
+    #[inline(never)]
     fn admit(&mut self, moment: Moment) -> Start {
         self.share(|share| share.admit(moment))
     }
 
+    #[inline(never)]
     fn ready_at(&mut self, now: Option<Timestamp>) -> Option<Timestamp> {
         self.share(|share| share.ready_at(now))
     }
 
+    #[inline(never)]
     fn withdraw(&mut self, outcome: &Outcome, now: Option<Timestamp>) -> Result<(), Reason> {
         self.share(|share| share.withdraw(outcome, now))
     }

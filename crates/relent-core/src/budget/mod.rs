@@ -188,6 +188,12 @@ struct Withdrawal {
 }
 
 impl Stake {
+    /// Whether anything is to be given back at the call's end.
+    #[inline]
+    pub(crate) fn holds(&self) -> bool {
+        self.begun || self.taken.is_some()
+    }
+
     /// The retry that was granted starts: what it took does not come back any more.
     #[inline]
     pub fn start(&mut self) {
@@ -233,6 +239,14 @@ impl Budget {
             return Err(refuse("budget_share", "leaves nothing for other calls"));
         }
         Ok(Self { reserved: share, ..self })
+    }
+
+    /// Whether it has to be told when a call [begins](Self::begin).
+    pub fn counts_calls(&self) -> bool {
+        match &self.state {
+            State::Window(_) | State::Concurrent(_) => true,
+            State::TokenBucket(_) | State::Quota(_) => false,
+        }
     }
 
     /// A call begins.
