@@ -27,6 +27,8 @@ pub struct Event<'a, E> {
     pub elapsed: Option<Duration>,
     /// What is left of the deadline, where there is one.
     pub remaining: Option<Duration>,
+    /// Which of the target's budgets refused the retry, from 0, where one did.
+    pub budget: Option<usize>,
     pub(crate) context: Option<&'a (dyn Any + Send + Sync)>,
 }
 
@@ -102,6 +104,7 @@ impl<E: fmt::Display> Event<'_, E> {
             wait_ms: wait.map(|(wait, _)| millis(wait)),
             source: wait.map(|(_, source)| source.as_str()),
             reason: self.reason().map(Reason::as_str),
+            budget: self.budget,
             elapsed_ms: self.elapsed.map(millis),
             remaining_ms: self.remaining.map(millis),
         }
@@ -206,6 +209,9 @@ pub struct Record {
     /// Why the call ends.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub reason: Option<&'static str>,
+    /// Which of the target's budgets refused the retry, from 0.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub budget: Option<usize>,
     /// Milliseconds since the start of the call.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub elapsed_ms: Option<f64>,

@@ -105,7 +105,8 @@ impl<'a, C, N, T> With<'a, C, N, T> {
         self
     }
 
-    /// The call's priority, for events and shared state; what the numbers mean is the caller's to say.
+    /// The call's priority, for events and shared state: from 1 on it may take what budgets keep for calls of high
+    /// priority. What else the numbers mean is the caller's to say.
     pub fn priority(mut self, priority: u8) -> Self {
         self.options.priority = Some(priority);
         self

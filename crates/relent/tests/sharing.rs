@@ -17,7 +17,7 @@ use std::time::Duration;
 use relent::testing::{Clock, Script};
 use relent::{
     Backoff, BreakerPolicy, BreakerState, BulkheadPolicy, Class, Jitter, LimiterPolicy, Policy, Quota, Rate,
-    Reason, Report, Retrier, RetrierBuilder, Schedule, Target, ThrottlePolicy, Timestamp,
+    Ratio, Reason, Report, Retrier, RetrierBuilder, Schedule, Target, ThrottlePolicy, Timestamp,
 };
 
 type Outcome = Result<u32, &'static str>;
@@ -194,4 +194,41 @@ fn a_panic_leaves_nothing_behind() {
     };
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err());
     assert_eq!(blocking(&target, &clock, &[OK]).reason, Reason::Succeeded);
+}
+
+#[test]
+fn the_event_says_which_budget_refused() {
+    let clock = Clock::new();
+    let target = target(|retrier| retrier.budget(Quota::new(100, 1)).budget(Quota::new(1, 1)));
+    let mut refused = vec![];
+    for _ in 0..2 {
+        let call = target.blocking().when(|_: &&str| Class::Transient).timer(clock.clone());
+        let call = call.notify(|event| refused.push((event.kind(), event.attempt(), event.budget)));
+        assert_eq!(call.retry(|_attempt| BUSY).unwrap_err().reason(), Reason::BudgetExhausted);
+    }
+    assert_eq!(
+        refused,
+        [
+            ("attempt_started", 1, None),
+            ("decision", 1, None),
+            ("attempt_started", 2, None),
+            ("decision", 2, Some(1)),
+            ("gave_up", 2, Some(1)),
+            ("attempt_started", 1, None),
+            ("decision", 1, Some(1)),
+            ("gave_up", 1, Some(1)),
+        ]
+    );
+}
+
+#[test]
+fn a_call_of_priority_takes_what_is_kept_for_it() {
+    let clock = Clock::new();
+    let target = target(|retrier| retrier.budget_with_reserve(Quota::new(10, 1), Ratio::percent(20)));
+    let attempts = |priority| {
+        let call = target.blocking().when(|_: &&str| Class::Transient).timer(clock.clone());
+        call.priority(priority).retry_report(|_attempt| BUSY).attempts
+    };
+    assert_eq!((0..10).map(|_| attempts(0) - 1).sum::<u32>(), 8);
+    assert_eq!((0..10).map(|_| attempts(1) - 1).sum::<u32>(), 2);
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use relent_core::{
-    Call, Class, Decision, Event as Happened, Moment, Outcome, Policy, Reason, Repeat, Start, Timestamp,
+    Call, Class, Decision, Event as Happened, Moment, Outcome, Policy, Priority, Reason, Repeat, Start,
+    Timestamp,
 };
 
 use crate::attempt::Key;
@@ -67,7 +68,8 @@ where
         timer: T,
         now: Option<Timestamp>,
     ) -> Self {
-        let member = options.at.map(|target| Box::new(target.join(timer.clone())));
+        let priority = if options.priority >= Some(1) { Priority::High } else { Priority::Normal };
+        let member = options.at.map(|target| Box::new(target.join(timer.clone()).priority(priority)));
         Self {
             policy,
             options,
@@ -307,6 +309,7 @@ where
             },
             elapsed: self.since_start(now),
             remaining: now.and_then(|now| self.call.remaining(self.policy, now)),
+            budget: self.member.as_ref().and_then(|member| member.refused_by()),
             context: self.options.context,
         };
         self.notify.notify(&event);
