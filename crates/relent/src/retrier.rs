@@ -282,7 +282,7 @@ impl Target {
         self.retrier.policy()
     }
 
-    /// Begins an async call to this target, which ends in [`With::retry`]. See [`relent::with`](crate::with).
+    /// Begins an async call to this target, which ends in [`With::retry`]. See [`relent::with`](crate::with()).
     ///
     /// ```
     /// # use relent::{Policy, Quota, Retrier};
