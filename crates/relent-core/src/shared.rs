@@ -63,25 +63,3 @@ impl<S: Shared> Shared for Option<S> {
         self.as_mut().map_or(Ok(()), |shared| shared.withdraw(outcome, now))
     }
 }
-
-impl<S: Shared + ?Sized> Shared for alloc::boxed::Box<S> {
-    #[inline]
-    fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
-        (**self).settle(outcome, now);
-    }
-
-    #[inline]
-    fn admit(&mut self, moment: Moment) -> Start {
-        (**self).admit(moment)
-    }
-
-    #[inline]
-    fn ready_at(&mut self, now: Option<Timestamp>) -> Option<Timestamp> {
-        (**self).ready_at(now)
-    }
-
-    #[inline]
-    fn withdraw(&mut self, outcome: &Outcome, now: Option<Timestamp>) -> Result<(), Reason> {
-        (**self).withdraw(outcome, now)
-    }
-}

@@ -173,19 +173,23 @@ enum State {
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Stake {
-    /// Whether the call has begun and not ended.
-    begun: bool,
     /// What the last retry took, until its outcome is settled.
     taken: Option<Withdrawal>,
-    /// Whether that retry has not started yet.
+    /// Whether the call has begun and not ended.
+    begun: bool,
+    /// Whether the retry that was granted has not started yet.
     waiting: bool,
 }
 
+/// What a retry took, and when.
 #[derive(Clone, Copy, Debug)]
 struct Withdrawal {
-    amount: u64,
     at: u64,
+    amount: u32,
 }
+
+// A call carries one for each of its budgets.
+const _: () = assert!(size_of::<Stake>() <= 32);
 
 impl Stake {
     /// Whether anything is to be given back at the call's end.

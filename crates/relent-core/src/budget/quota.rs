@@ -113,7 +113,7 @@ impl Left {
     pub(super) fn settle(&mut self, outcome: &Outcome, stake: &mut Stake) {
         let taken = stake.taken.take();
         if outcome.class == Class::Success {
-            let refund = taken.map_or(self.policy.first_success, |taken| taken.amount as u32);
+            let refund = taken.map_or(self.policy.first_success, |taken| taken.amount);
             self.deposit(refund);
         }
     }
@@ -125,12 +125,12 @@ impl Left {
             return false;
         }
         self.balance -= cost;
-        stake.taken = Some(Withdrawal { amount: u64::from(cost), at: now });
+        stake.taken = Some(Withdrawal { amount: cost, at: now });
         true
     }
 
     pub(super) fn put_back(&mut self, taken: Withdrawal) {
-        self.deposit(taken.amount as u32);
+        self.deposit(taken.amount);
     }
 
     pub(super) fn balance(&self) -> u64 {

@@ -12,9 +12,9 @@ use crate::{Hint, Outcome, PolicyError, Rate, Ratio};
 pub struct TokenBucket {
     capacity: u64,
     refill: Option<Rate>,
-    per_success: u64,
-    per_failure: u64,
-    per_retry: u64,
+    per_success: u32,
+    per_failure: u32,
+    per_retry: u32,
     half_full: bool,
 }
 
@@ -30,7 +30,7 @@ impl TokenBucket {
             refill: None,
             per_success: 0,
             per_failure: 0,
-            per_retry: TOKEN,
+            per_retry: TOKEN as u32,
             half_full: false,
         }
     }
@@ -50,19 +50,19 @@ impl TokenBucket {
     /// Each success brings so many thousandths. Default: 0.
     #[must_use]
     pub const fn per_success(self, thousandths: u32) -> Self {
-        Self { per_success: thousandths as u64, ..self }
+        Self { per_success: thousandths, ..self }
     }
 
     /// Each failure, and each outcome with [`Hint::Stop`], takes so many thousandths, down to nothing. Default: 0.
     #[must_use]
     pub const fn per_failure(self, thousandths: u32) -> Self {
-        Self { per_failure: thousandths as u64, ..self }
+        Self { per_failure: thousandths, ..self }
     }
 
     /// Each retry takes so many thousandths. Default: 1000.
     #[must_use]
     pub const fn per_retry(self, thousandths: u32) -> Self {
-        Self { per_retry: thousandths as u64, ..self }
+        Self { per_retry: thousandths, ..self }
     }
 
     /// Whether a retry is allowed only while the bucket is more than half full. Default: false.
@@ -90,7 +90,7 @@ impl TokenBucket {
             Self { per_retry: 0, per_failure: 0, .. } => {
                 Err(refuse("per_retry", "nothing takes tokens, so nothing is limited"))
             }
-            _ if self.per_retry > self.capacity => {
+            _ if u64::from(self.per_retry) > self.capacity => {
                 Err(refuse("per_retry", "is more than the capacity, so that no retry is ever allowed"))
             }
             _ => Ok(()),
@@ -121,9 +121,9 @@ impl Tokens {
     pub(super) fn settle(&mut self, outcome: &Outcome, stake: &mut Stake, now: u64) {
         self.refill(now);
         if outcome.class.is_failure() || outcome.hint == Some(Hint::Stop) {
-            self.balance = self.balance.saturating_sub(self.policy.per_failure);
+            self.balance = self.balance.saturating_sub(u64::from(self.policy.per_failure));
         } else if outcome.class == crate::Class::Success {
-            self.deposit(self.policy.per_success);
+            self.deposit(u64::from(self.policy.per_success));
         }
         stake.taken = None;
     }
@@ -131,17 +131,17 @@ impl Tokens {
     pub(super) fn withdraw(&mut self, kept: Ratio, stake: &mut Stake, now: u64) -> bool {
         self.refill(now);
         let TokenBucket { capacity, per_retry, half_full, .. } = self.policy;
-        let enough = self.balance >= per_retry.saturating_add(kept.of(capacity));
+        let enough = self.balance >= u64::from(per_retry).saturating_add(kept.of(capacity));
         if !enough || (half_full && self.balance <= capacity / 2) {
             return false;
         }
-        self.balance -= per_retry;
+        self.balance -= u64::from(per_retry);
         stake.taken = Some(Withdrawal { amount: per_retry, at: now });
         true
     }
 
     pub(super) fn put_back(&mut self, taken: Withdrawal) {
-        self.deposit(taken.amount);
+        self.deposit(u64::from(taken.amount));
     }
 
     pub(super) fn balance(&mut self, now: u64) -> u64 {

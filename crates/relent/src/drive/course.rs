@@ -31,8 +31,8 @@ pub(crate) struct Course<'a, R, E, C, N, T: Clock, Via> {
     notify: N,
     pub(crate) timer: T,
     call: Call,
-    /// What the call shares with others. Boxed, since most calls share nothing.
-    member: Option<Box<Member<T>>>,
+    /// What the call shares with others.
+    member: Option<Member<T>>,
     /// When the attempt that runs, or ran last, began.
     attempt_began: Option<Timestamp>,
     /// What the last attempt ended as.
@@ -69,7 +69,7 @@ where
         now: Option<Timestamp>,
     ) -> Self {
         let priority = if options.priority >= Some(1) { Priority::High } else { Priority::Normal };
-        let member = options.at.map(|target| Box::new(target.join(timer.clone()).priority(priority)));
+        let member = options.at.map(|target| target.join(timer.clone()).priority(priority));
         Self {
             policy,
             options,
@@ -230,7 +230,7 @@ where
 
     /// The time, where the policy needs it or somebody is told.
     fn now(&self) -> Option<Timestamp> {
-        let shares_time = self.member.as_ref().is_some_and(|member| member.needs_clock());
+        let shares_time = self.member.as_ref().is_some_and(Member::needs_clock);
         (N::LISTENS || self.policy.needs_clock() || shares_time).then(|| self.timer.now())
     }
 
@@ -309,7 +309,7 @@ where
             },
             elapsed: self.since_start(now),
             remaining: now.and_then(|now| self.call.remaining(self.policy, now)),
-            budget: self.member.as_ref().and_then(|member| member.refused_by()),
+            budget: self.member.as_ref().and_then(Member::refused_by),
             context: self.options.context,
         };
         self.notify.notify(&event);
