@@ -308,6 +308,28 @@ fn a_probe_that_was_given_up_counts_once() {
     assert_eq!(breaker.state(s(12.0)), Closed);
 }
 
+/// F28's other half: what a late probe gives back is not the place of one that runs.
+#[test]
+fn a_late_probe_frees_nobodys_place() {
+    let policy = BreakerPolicy::consecutive(1).max_probes(2).open_for(constant(secs(1)));
+    for abandoned in [true, false] {
+        let mut breaker = opened(policy.clone(), s(0.0));
+        let (first, late) = (breaker.admit(s(1.0)).unwrap(), breaker.admit(s(1.0)).unwrap());
+        breaker.settle(first, &Outcome::of(F), s(1.0));
+        let running = [breaker.admit(s(2.0)).unwrap(), breaker.admit(s(2.0)).unwrap()];
+        if abandoned {
+            breaker.abandon(late, s(2.0));
+        } else {
+            breaker.release(late);
+        }
+        assert!(breaker.admit(s(2.0)).is_err());
+        for probe in running {
+            breaker.settle(probe, &Outcome::of(S), s(3.0));
+        }
+        assert_eq!(breaker.state(s(3.0)), Closed);
+    }
+}
+
 /// [Hystrix#1459, #1739]: a gradual return.
 #[test]
 fn calls_come_back_gradually() {

@@ -344,8 +344,11 @@ fn what_is_put_back_after_time_stepped_back_is_the_same_retry() {
     assert!(budget.withdraw(Class::Transient, Priority::Normal, &mut stake, ms(100)));
     budget.end(stake);
     assert_eq!(budget.balance(ms(1_500)), 9_000);
-    assert_eq!(budget.balance(ms(11_500)), 9_000);
-    assert_eq!(budget.balance(ms(12_000)), 10_000);
+    // Each retry leaves the window with its own tenth, and takes no other with it.
+    assert_eq!(granted(&mut budget, 1, ms(5_500)), 1);
+    for (at, balance) in [(11_500, 8_000), (12_000, 9_000), (15_999, 9_000), (16_000, 10_000)] {
+        assert_eq!(budget.balance(ms(at)), balance, "{at}");
+    }
 }
 
 #[test]

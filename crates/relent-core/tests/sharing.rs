@@ -142,6 +142,8 @@ fn several_budgets_give_together_or_not_at_all() {
             Decision::Retry { after: millis(100), source: Source::Schedule }
         } else {
             assert_eq!(caller.held.refused_by(), Some(2));
+            // They have it back at once, and not only when the call has ended.
+            assert_eq!(common.budgets[0].balance(ms(0)), 7_000);
             stop(Reason::BudgetExhausted)
         };
         assert_eq!(decision, expected, "{call}");
@@ -286,6 +288,23 @@ fn a_throttle_and_an_adaptive_rate_hold_calls_back() {
     assert_eq!(play(&mut common, &[Class::Throttled], 0), [0]);
     // Half a token per second from now on (`aws_adaptive`, vectors a1 and a3).
     assert_eq!(play(&mut common, &[F], 100), [2_000]);
+}
+
+#[test]
+fn an_attempt_that_is_dropped_was_neither_rejected_nor_a_probe() {
+    let mut common = Common {
+        breaker: breaker(BreakerPolicy::consecutive(1), 100),
+        throttle: Some(Throttle::new(ThrottlePolicy::sre(2.0)).unwrap()),
+        ..Common::default()
+    };
+    common.breaker.as_mut().unwrap().trip(ms(0));
+    for _ in 0..100 {
+        let mut caller = Caller::new(policy(), ms(100));
+        assert_eq!(caller.admit(&mut common, ms(100)), Start::Go);
+        assert_eq!(Caller::new(policy(), ms(100)).admit(&mut common, ms(100)), refused(Reason::CircuitOpen));
+        caller.end(&mut common, ms(100));
+    }
+    assert_eq!(common.throttle.as_mut().unwrap().rejection(ms(100)), 0.0);
 }
 
 #[test]
