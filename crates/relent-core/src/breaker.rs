@@ -748,27 +748,35 @@ impl Breaker {
         }
     }
 
-    /// A breaker that goes on from a snapshot, even if that was taken under another policy.
+    /// A breaker that goes on from a snapshot, even if that was taken under another policy. Where the clock was set back
+    /// since, the snapshot's times are too: what was open for another second still is.
     ///
     /// # Errors
     ///
     /// What cannot work about the policy; any snapshot can be gone on from.
-    pub fn restore(policy: BreakerPolicy, seed: u64, from: &BreakerSnapshot) -> Result<Self, PolicyError> {
+    pub fn restore(
+        policy: BreakerPolicy,
+        seed: u64,
+        from: &BreakerSnapshot,
+        now: Timestamp,
+    ) -> Result<Self, PolicyError> {
         let mut breaker = Self::new(policy, seed)?;
         breaker.mode = from.mode;
         breaker.opens = from.opens;
         breaker.memory = Memory(from.memory);
-        breaker.latest = from.latest.as_nanos();
+        let back = from.latest.as_nanos().saturating_sub(now.as_nanos());
+        let at = from.at.as_nanos().saturating_sub(back);
+        breaker.latest = from.latest.as_nanos() - back;
         breaker.statistics = from.statistics;
         // A permit from before the snapshot belongs to no state of this breaker.
         breaker.generation = crate::entropy(seed, from.latest.as_nanos(), from.opens);
         breaker.phase = match from.state {
             BreakerState::Closed => Phase::Closed,
-            BreakerState::Returning => Phase::Returning { since: from.at.as_nanos(), owed: 0 },
-            BreakerState::Open => Phase::Open { until: from.at.as_nanos() },
+            BreakerState::Returning => Phase::Returning { since: at, owed: 0 },
+            BreakerState::Open => Phase::Open { until: at },
             BreakerState::HalfOpen => Phase::HalfOpen,
         };
-        breaker.window.restore(&from.window, breaker.latest);
+        breaker.window.restore(&from.window, back, breaker.latest);
         let ended = core::iter::repeat_n(Probe::Succeeded, from.probes.0 as usize)
             .chain(core::iter::repeat_n(Probe::Failed, from.probes.1 as usize));
         for (probe, ended) in breaker.probes.iter_mut().zip(ended) {

@@ -119,6 +119,13 @@ impl Held {
         Self { priority, ..Self::default() }
     }
 
+    /// What a hedge holds, for a call of this priority: it is no call of its own, so that no budget grows by it, but it
+    /// costs what a retry costs and is admitted as one. Ask [`withdraw`](Shared::withdraw) first, then
+    /// [`admit`](Shared::admit).
+    pub fn of_hedge(priority: Priority) -> Self {
+        Self { begun: true, retry: true, ..Self::new(priority) }
+    }
+
     /// Whether its end may depend on when it comes: an attempt runs, or has a word to be told.
     pub const fn is_pending(&self) -> bool {
         self.running || self.let_pass

@@ -68,7 +68,9 @@ pub use breaker::{
     Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics, BreakerWindow,
     Permit, Refused, WindowSnapshot,
 };
-pub use budget::{Budget, BudgetPolicy, ConcurrentBudget, Priority, Quota, Stake, TokenBucket, WindowBudget};
+pub use budget::{
+    Budget, BudgetPolicy, BudgetSnapshot, ConcurrentBudget, Priority, Quota, Stake, TokenBucket, WindowBudget,
+};
 pub use bulkhead::{Bulkhead, BulkheadPolicy, Entry, Place, Ticket};
 pub use call::{Call, Decision, Moment, Start};
 pub use class::{Class, Classes, Reason, Source, UnknownWord};

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use relent_core::{
-    Backoff, Breaker, BreakerMode, BreakerPolicy, BreakerState, BreakerWindow, Class, Jitter, Outcome,
-    Permit, Ratio, Schedule, Timestamp, WindowSnapshot,
+    Backoff, Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerWindow, Class,
+    Jitter, Outcome, Permit, Ratio, Schedule, Timestamp, WindowSnapshot,
 };
 
 use BreakerState::{Closed, HalfOpen, Open, Returning};
@@ -413,7 +413,7 @@ fn a_snapshot_goes_on_where_it_was_taken() {
         let mut next = |class, at| {
             let admitted = attempt(&mut breaker, class, s(at));
             let snapshot = breaker.snapshot();
-            breaker = Breaker::restore(policy.clone(), 1, &snapshot).unwrap();
+            breaker = Breaker::restore(policy.clone(), 1, &snapshot, s(at)).unwrap();
             assert_eq!(breaker.snapshot(), snapshot);
             (admitted, breaker.state(s(at)))
         };
@@ -432,7 +432,7 @@ fn a_snapshot_of_probes_keeps_what_they_showed() {
     let mut breaker = opened(policy.clone(), s(0.0));
     assert!(attempt(&mut breaker, S, s(1.0)));
     let running = breaker.admit(s(1.0)).unwrap();
-    let mut breaker = Breaker::restore(policy.clone(), 1, &breaker.snapshot()).unwrap();
+    let mut breaker = Breaker::restore(policy.clone(), 1, &breaker.snapshot(), s(1.0)).unwrap();
     assert_eq!(breaker.state(s(1.0)), HalfOpen);
     // The one that ran belongs to another life.
     breaker.settle(running, &Outcome::of(F), s(1.1));
@@ -442,8 +442,28 @@ fn a_snapshot_of_probes_keeps_what_they_showed() {
     let mut snapshot = breaker.snapshot();
     snapshot.window = WindowSnapshot::Count { calls: vec![1; 1_000] };
     snapshot.probes = (u32::MAX, u32::MAX);
-    let mut other = Breaker::restore(BreakerPolicy::count(10), 1, &snapshot).unwrap();
+    let mut other = Breaker::restore(BreakerPolicy::count(10), 1, &snapshot, s(2.0)).unwrap();
     assert_eq!(other.state(s(2.0)), Closed);
+}
+
+/// A computer whose clock was set back an hour must not be locked out for that hour.
+#[test]
+fn a_snapshot_from_the_future_keeps_its_distances() {
+    let policy = BreakerPolicy::time(secs(10)).min_calls(3).open_for(constant(secs(10)));
+    let mut open = opened(policy.clone(), s(3_600.0));
+    let mut open = Breaker::restore(policy.clone(), 1, &seen_at(&mut open, s(3_605.0)), s(5.0)).unwrap();
+    assert_eq!(open.ready_at(s(5.0)), Some(s(10.0)));
+    let mut closed = breaker(policy.clone());
+    (0..2).for_each(|_| assert!(attempt(&mut closed, F, s(3_600.0))));
+    let mut closed = Breaker::restore(policy, 1, &seen_at(&mut closed, s(3_605.0)), s(5.0)).unwrap();
+    assert!(attempt(&mut closed, F, s(9.0)));
+    assert_eq!(closed.state(s(9.0)), Open);
+}
+
+/// The snapshot of a breaker that was looked at.
+fn seen_at(breaker: &mut Breaker, now: Timestamp) -> BreakerSnapshot {
+    breaker.state(now);
+    breaker.snapshot()
 }
 
 #[test]
@@ -680,7 +700,7 @@ proptest! {
                     breaker.settle(running.remove(0), &Outcome::of(class), now);
                 }
                 Step::Abandon(_) if !running.is_empty() => breaker.abandon(running.remove(0), now),
-                _ => breaker = Breaker::restore(asked.policy(), seed, &breaker.snapshot()).unwrap(),
+                _ => breaker = Breaker::restore(asked.policy(), seed, &breaker.snapshot(), now).unwrap(),
             }
         }
     }

@@ -352,6 +352,57 @@ fn what_is_put_back_after_time_stepped_back_is_the_same_retry() {
 }
 
 #[test]
+fn a_snapshot_goes_on_where_it_was_taken() {
+    // A process a minute, as cron starts them, with a token a day: no fraction may get lost on the way.
+    let bucket = TokenBucket::new(1).refill(Rate::new(1, secs(86_400)).unwrap());
+    let mut budget = budget(bucket);
+    assert_eq!(granted(&mut budget, 1, START), 1);
+    let minutes = (1..).find(|minute| {
+        let now = ms(minute * 60_000);
+        let snapshot = budget.snapshot();
+        budget = self::budget(bucket).restored(&snapshot, now);
+        assert_eq!(budget.snapshot(), snapshot);
+        granted(&mut budget, 1, now) == 1
+    });
+    assert_eq!(minutes, Some(1_440));
+
+    let window = WindowBudget::new(ratio(0.5)).floor(0);
+    let mut budget = self::budget(window);
+    assert_eq!(granted(&mut budget, 10, ms(500)), 5);
+    assert_eq!(granted(&mut budget, 10, ms(5_500)), 5);
+    let snapshot = budget.snapshot();
+    let mut budget = self::budget(window).restored(&snapshot, ms(6_000));
+    (0..10).for_each(|_| once(&mut budget, Class::Success));
+    assert_eq!(budget.balance(ms(6_000)), 5_000);
+    assert_eq!(self::budget(window).restored(&snapshot, ms(11_000)).balance(ms(11_000)), 0);
+
+    let mut budget = self::budget(Quota::new(10, 3));
+    assert_eq!(granted(&mut budget, 2, START), 2);
+    let snapshot = budget.snapshot();
+    assert_eq!(self::budget(Quota::new(10, 3)).restored(&snapshot, START).balance(START), 4_000);
+    // Of more than there may be, only that; of another kind, nothing.
+    assert_eq!(self::budget(Quota::new(2, 1)).restored(&snapshot, START).balance(START), 2_000);
+    assert_eq!(self::budget(bucket).restored(&snapshot, START).balance(START), 1_000);
+}
+
+/// A clock that was set back must neither mint nor stop the refill for as long.
+#[test]
+fn a_snapshot_from_the_future_is_taken_as_of_now() {
+    let bucket = TokenBucket::new(10).refill(Rate::new(1, secs(1)).unwrap());
+    let mut budget = budget(bucket);
+    assert_eq!(granted(&mut budget, 10, ms(3_600_000)), 10);
+    let mut budget = self::budget(bucket).restored(&budget.snapshot(), ms(1_000));
+    assert_eq!(budget.balance(ms(1_000)), 0);
+    assert_eq!(budget.balance(ms(3_000)), 2_000);
+    let window = WindowBudget::new(Ratio::ZERO).floor(1);
+    let mut budget = self::budget(window);
+    assert_eq!(granted(&mut budget, 10, ms(3_600_000)), 10);
+    let mut budget = self::budget(window).restored(&budget.snapshot(), ms(1_000));
+    assert_eq!(budget.balance(ms(1_000)), 0);
+    assert_eq!(budget.balance(ms(12_000)), 10_000);
+}
+
+#[test]
 fn what_limits_nothing_or_everything_is_refused() {
     for (policy, key) in [
         (BudgetPolicy::from(TokenBucket::new(0).per_success(1)), "capacity"),

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use relent_core::{
     AdaptiveRate, Backoff, Breaker, BreakerPolicy, BreakerState, Budget, Bulkhead, BulkheadPolicy, Call,
     Class, Common, ConcurrentBudget, Decision, Held, Jitter, Limiter, LimiterPolicy, Moment, Outcome, Policy,
-    Priority, Quota, Rate, Ratio, Reason, Schedule, Share, Source, Start, Throttle, ThrottlePolicy,
+    Priority, Quota, Rate, Ratio, Reason, Schedule, Share, Shared, Source, Start, Throttle, ThrottlePolicy,
     Timestamp, TokenBucket, WindowBudget,
 };
 
@@ -305,6 +305,34 @@ fn an_attempt_that_is_dropped_was_neither_rejected_nor_a_probe() {
         caller.end(&mut common, ms(100));
     }
     assert_eq!(common.throttle.as_mut().unwrap().rejection(ms(100)), 0.0);
+}
+
+#[test]
+fn a_hedge_costs_what_a_retry_costs_and_brings_nothing() {
+    let budget = Budget::new(WindowBudget::new(Ratio::percent(10)).floor(0)).unwrap();
+    let bulkhead = Some(Bulkhead::new(BulkheadPolicy::new(20)).unwrap());
+    let mut common = Common { budgets: vec![budget], bulkhead, ..Common::default() };
+    let mut callers: Vec<_> = (0..20).map(|_| Caller::new(policy(), ms(0))).collect();
+    for caller in &mut callers[..10] {
+        assert_eq!(caller.admit(&mut common, ms(0)), Start::Go);
+    }
+    // Ten calls under way, of which one in ten may be hedged.
+    let mut hedges: Vec<_> = (0..10).map(|_| Held::of_hedge(Priority::Normal)).collect();
+    let mut started = 0;
+    for held in &mut hedges {
+        let mut share = Share { parts: &mut common, held };
+        if share.withdraw(&Outcome::of(F), Some(ms(0))).is_ok() {
+            assert_eq!(share.admit(Moment::at(ms(0), 0)), Start::Go);
+            started += 1;
+        }
+    }
+    assert_eq!(started, 1);
+    assert_eq!(common.bulkhead.as_ref().unwrap().running(), 11);
+    for held in &mut hedges {
+        Share { parts: &mut common, held }.end(ms(0));
+    }
+    assert_eq!(common.bulkhead.as_ref().unwrap().running(), 10);
+    assert_eq!(common.budgets[0].balance(ms(0)), 0);
 }
 
 #[test]

@@ -149,8 +149,9 @@ impl Window {
         }
     }
 
-    /// Takes in what a window of the same kind held; of another kind there is nothing to go on from.
-    pub(super) fn restore(&mut self, from: &WindowSnapshot, latest: u64) {
+    /// Takes in what a window of the same kind held, with its times set back; of another kind there is nothing to go on
+    /// from.
+    pub(super) fn restore(&mut self, from: &WindowSnapshot, back: u64, latest: u64) {
         match (self, from) {
             (Self::Consecutive(row), WindowSnapshot::Consecutive { failures }) => {
                 *row = Counts { calls: *failures, failures: *failures, slow: 0 };
@@ -161,7 +162,7 @@ impl Window {
             }
             (Self::Time(into), WindowSnapshot::Time { slots }) => {
                 for (since, [calls, failures, slow]) in slots {
-                    into.advance(since.as_nanos().min(latest));
+                    into.advance(since.as_nanos().saturating_sub(back).min(latest));
                     let failures = *failures.min(calls);
                     into.add(&Counts { calls: *calls, failures, slow: *slow.min(calls) });
                 }

@@ -5,6 +5,7 @@ mod quota;
 mod token_bucket;
 mod window;
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
@@ -342,5 +343,64 @@ impl Budget {
             State::Concurrent(state) => state.balance(),
             State::Quota(state) => state.balance(),
         }
+    }
+}
+
+/// What a budget holds, as plain data, to be stored and shown. Calls under way are not part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BudgetSnapshot {
+    /// Of a token bucket.
+    TokenBucket {
+        /// In thousandths of a token.
+        balance: u64,
+        /// What has come in beyond that: less than a thousandth, in parts of the refill's time in nanoseconds.
+        fraction: u64,
+        /// When it was refilled last.
+        latest: Timestamp,
+    },
+    /// Of a window.
+    Window {
+        /// From the oldest tenth: since when, and how many calls and retries.
+        slots: Vec<(Timestamp, [u64; 2])>,
+        /// The latest time seen.
+        latest: Timestamp,
+    },
+    /// Of a budget that is about calls under way only.
+    Concurrent,
+    /// Of a quota.
+    Quota {
+        /// What is left of it.
+        balance: u32,
+    },
+}
+
+impl Budget {
+    /// What it holds, as plain data.
+    pub fn snapshot(&self) -> BudgetSnapshot {
+        match &self.state {
+            State::TokenBucket(state) => state.snapshot(),
+            State::Window(state) => state.snapshot(),
+            State::Concurrent(_) => BudgetSnapshot::Concurrent,
+            State::Quota(state) => BudgetSnapshot::Quota { balance: state.left() },
+        }
+    }
+
+    /// Goes on from a snapshot, even one that was taken under another policy: never with more than the maximum, and from
+    /// one of another kind not at all. Where the clock was set back since, the snapshot's times are too.
+    #[must_use]
+    pub fn restored(mut self, from: &BudgetSnapshot, now: Timestamp) -> Self {
+        let now = now.as_nanos();
+        match (&mut self.state, from) {
+            (State::TokenBucket(state), BudgetSnapshot::TokenBucket { balance, fraction, latest }) => {
+                state.restore(*balance, *fraction, latest.as_nanos().min(now));
+            }
+            (State::Window(state), BudgetSnapshot::Window { slots, latest }) => {
+                state.restore(slots, latest.as_nanos(), now);
+            }
+            (State::Quota(state), BudgetSnapshot::Quota { balance }) => state.restore(*balance),
+            _ => {}
+        }
+        self
     }
 }

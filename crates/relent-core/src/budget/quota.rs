@@ -137,6 +137,14 @@ impl Left {
         u64::from(self.balance) * 1_000
     }
 
+    pub(super) fn left(&self) -> u32 {
+        self.balance
+    }
+
+    pub(super) fn restore(&mut self, balance: u32) {
+        self.balance = balance.min(self.policy.capacity);
+    }
+
     fn deposit(&mut self, amount: u32) {
         self.balance = self.balance.saturating_add(amount).min(self.policy.capacity);
     }

@@ -1,8 +1,8 @@
 //! Tokens that refill with time, with success, or both.
 
-use super::{Stake, Withdrawal};
+use super::{BudgetSnapshot, Stake, Withdrawal};
 use crate::policy::refuse;
-use crate::{Hint, Outcome, PolicyError, Rate, Ratio};
+use crate::{Hint, Outcome, PolicyError, Rate, Ratio, Timestamp};
 
 /// A bucket of tokens: each retry takes some, time or successes bring them back.
 ///
@@ -147,6 +147,23 @@ impl Tokens {
     pub(super) fn balance(&mut self, now: u64) -> u64 {
         self.refill(now);
         self.balance
+    }
+
+    pub(super) fn snapshot(&self) -> BudgetSnapshot {
+        // The fraction is less than the refill's time, which has 64 bits.
+        let fraction = u64::try_from(self.fraction).unwrap_or(0);
+        BudgetSnapshot::TokenBucket {
+            balance: self.balance,
+            fraction,
+            latest: Timestamp::from_nanos(self.latest),
+        }
+    }
+
+    pub(super) fn restore(&mut self, balance: u64, fraction: u64, latest: u64) {
+        self.balance = balance.min(self.policy.capacity);
+        let per = self.policy.refill.map_or(1, Rate::per_nanos);
+        self.fraction = u128::from(fraction % per);
+        self.latest = latest;
     }
 
     fn deposit(&mut self, amount: u64) {

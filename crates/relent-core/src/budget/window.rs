@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use super::{Stake, Withdrawal};
+use super::{BudgetSnapshot, Stake, Withdrawal};
 use crate::policy::refuse;
 use crate::ratio::WHOLE;
 use crate::slots::{Slots, Tally};
 use crate::time::nanos;
-use crate::{PolicyError, Ratio};
+use crate::{PolicyError, Ratio, Timestamp};
 
 /// Retries may be a share of the calls of the last seconds, and a few per second more (Finagle, Linkerd, the Gateway
 /// API's `retryConstraint`).
@@ -74,20 +74,22 @@ pub(super) struct Recent {
     policy: WindowBudget,
     /// Eleven tenths: a retry counts for at least the ttl, so that the floor is never exceeded.
     traffic: Slots<Traffic, 11>,
+    /// The latest time seen.
+    latest: u64,
 }
 
 impl Recent {
     pub(super) fn new(policy: WindowBudget) -> Self {
-        Self { policy, traffic: Slots::new(policy.ttl) }
+        Self { policy, traffic: Slots::new(policy.ttl), latest: 0 }
     }
 
     pub(super) fn begin(&mut self, now: u64) {
-        self.traffic.advance(now);
+        self.advance(now);
         self.traffic.add(&CALL);
     }
 
     pub(super) fn withdraw(&mut self, kept: Ratio, stake: &mut Stake, now: u64) -> bool {
-        self.traffic.advance(now);
+        self.advance(now);
         let allowed = self.allowed();
         let taken = self.taken().saturating_add(WHOLE).saturating_add(kept.of(allowed));
         if taken > allowed {
@@ -104,8 +106,33 @@ impl Recent {
     }
 
     pub(super) fn balance(&mut self, now: u64) -> u64 {
-        self.traffic.advance(now);
+        self.advance(now);
         self.allowed().saturating_sub(self.taken()) / (WHOLE / 1_000)
+    }
+
+    pub(super) fn snapshot(&self) -> BudgetSnapshot {
+        let slots = self.traffic.iter().filter(|(_, traffic)| traffic.calls > 0 || traffic.retries > 0);
+        BudgetSnapshot::Window {
+            slots: slots
+                .map(|(since, traffic)| (Timestamp::from_nanos(since), [traffic.calls, traffic.retries]))
+                .collect(),
+            latest: Timestamp::from_nanos(self.latest),
+        }
+    }
+
+    pub(super) fn restore(&mut self, slots: &[(Timestamp, [u64; 2])], latest: u64, now: u64) {
+        self.traffic.clear();
+        let back = latest.saturating_sub(now);
+        for (since, [calls, retries]) in slots {
+            self.traffic.advance(since.as_nanos().saturating_sub(back).min(now));
+            self.traffic.add(&Traffic { calls: *calls, retries: *retries });
+        }
+        self.advance(now);
+    }
+
+    fn advance(&mut self, now: u64) {
+        self.latest = self.latest.max(now);
+        self.traffic.advance(now);
     }
 
     /// In millionths of a retry, as is what was taken.
