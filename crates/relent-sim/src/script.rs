@@ -12,7 +12,8 @@ use crate::queue::Queue;
 pub struct Step {
     /// How it ends, if nothing ends it earlier.
     pub outcome: Outcome,
-    /// How long it takes. One that takes longer than the policy allows ends then, as a timeout.
+    /// How long it takes. One that takes longer than the policy allows ends then, as a timeout that is as safe to repeat
+    /// as `outcome` is.
     pub takes: Duration,
 }
 
@@ -26,7 +27,7 @@ impl Step {
 /// What came of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Played {
-    /// How many attempts were made.
+    /// How many attempts count: those since the last time of health.
     pub attempts: u32,
     /// The waits, in their order: one before the first attempt too, where the policy spreads those.
     pub waits: Vec<Duration>,
@@ -70,7 +71,7 @@ pub fn play(policy: &Policy, script: &[Step], luck: impl Fn(u32) -> u64) -> Play
     };
     let mut started = Some(call.start(policy, &mut Alone, moment(0, 0)));
     queue.push(0, Event::Begin);
-    let mut last = 0;
+    let (mut last, mut made) = (0, 0);
     while let Some((now, event)) = queue.pop() {
         last = now;
         match event {
@@ -80,7 +81,10 @@ pub fn play(policy: &Policy, script: &[Step], luck: impl Fn(u32) -> u64) -> Play
                     start.unwrap_or_else(|| call.admit(policy, &mut Alone, moment(now, call.attempts())));
                 match start {
                     Start::Go => {
-                        let (after, outcome) = attempt(policy, &call, script, now);
+                        let step = script.get(made).or(script.last()).copied();
+                        let step = step.unwrap_or(Step::at_once(Outcome::of(Class::Success)));
+                        made += 1;
+                        let (after, outcome) = attempt(policy, &call, step, now);
                         queue.push(now.saturating_add(after), Event::Ended(outcome));
                     }
                     Start::Wait { after, .. } => {
@@ -108,12 +112,12 @@ pub fn play(policy: &Policy, script: &[Step], luck: impl Fn(u32) -> u64) -> Play
     played(&call, &waits, Reason::Cancelled, last)
 }
 
-/// How long the next attempt takes, and what it comes to.
-fn attempt(policy: &Policy, call: &Call, script: &[Step], now: u64) -> (u64, Outcome) {
-    let step = script.get(call.attempts() as usize).or(script.last());
-    let step = step.copied().unwrap_or(Step::at_once(Outcome::of(Class::Success)));
+/// How long an attempt takes, and what it comes to.
+fn attempt(policy: &Policy, call: &Call, step: Step, now: u64) -> (u64, Outcome) {
     match call.attempt_limit(policy, Timestamp::from_nanos(now)) {
-        Some(limit) if step.takes > limit => (nanos(limit), Outcome::of(Class::Timeout)),
+        Some(limit) if step.takes > limit => {
+            (nanos(limit), Outcome { repeat: step.outcome.repeat, ..Outcome::of(Class::Timeout) })
+        }
         _ => (nanos(step.takes), step.outcome),
     }
 }
