@@ -3,11 +3,9 @@
 use std::fmt;
 use std::fs;
 
-use crate::sample::Effort;
-
 /// The machine, the compiler, the versions.
 pub(crate) struct Machine {
-    effort: Effort,
+    samples: String,
     processor: String,
     processors: usize,
     load_before: String,
@@ -15,17 +13,16 @@ pub(crate) struct Machine {
     versions: Vec<(&'static str, String)>,
 }
 
-const PEERS: [&str; 7] = ["backon", "retry", "tokio-retry", "tokio-retry2", "tower", "tryhard", "tokio"];
-
 impl Machine {
-    pub(crate) fn look(effort: Effort) -> Self {
+    /// Notes it for the page, with how often was measured and the versions of `peers`.
+    pub(crate) fn look(samples: String, peers: &[&'static str]) -> Self {
         Self {
-            effort,
+            samples,
             processor: processor(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             load_before: load(),
             load_after: String::new(),
-            versions: versions(include_str!("../../../Cargo.lock")),
+            versions: versions(include_str!("../../../Cargo.lock"), peers),
         }
     }
 
@@ -37,11 +34,10 @@ impl Machine {
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Effort { samples, calls } = self.effort;
         let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
         writeln!(f, "- {}, {} processors, {os} {arch}", self.processor, self.processors)?;
         writeln!(f, "- load average (1 min): {} before, {} after", self.load_before, self.load_after)?;
-        writeln!(f, "- {}; {samples} samples of {calls} calls each", env!("BENCH_RUSTC"))?;
+        writeln!(f, "- {}; {}", env!("BENCH_RUSTC"), self.samples)?;
         let versions = self.versions.iter().map(|(name, version)| format!("{name} {version}"));
         writeln!(f, "- {}", versions.collect::<Vec<_>>().join(", "))
     }
@@ -59,14 +55,14 @@ fn load() -> String {
 }
 
 /// What the lock file says of the peers.
-fn versions(lock: &str) -> Vec<(&'static str, String)> {
+fn versions(lock: &str, peers: &[&'static str]) -> Vec<(&'static str, String)> {
     let lock: toml::Table = toml::from_str(lock).unwrap_or_default();
     let packages = lock.get("package").and_then(toml::Value::as_array).map_or(&[][..], Vec::as_slice);
     let version = |name: &str| {
         let package = packages.iter().find(|package| text(package, "name") == Some(name))?;
         text(package, "version").map(str::to_owned)
     };
-    PEERS.into_iter().map(|name| (name, version(name).unwrap_or_else(|| "?".to_owned()))).collect()
+    peers.iter().map(|name| (*name, version(name).unwrap_or_else(|| "?".to_owned()))).collect()
 }
 
 fn text<'a>(package: &'a toml::Value, key: &str) -> Option<&'a str> {

@@ -1,6 +1,6 @@
 //! Measures relent beside other retry crates, in one binary: times, instructions, allocations, sizes.
 //!
-//! `cargo bench -p relent-bench` prints the tables of `docs/benchmarks.md`, which says how it is done and how to
+//! `cargo bench -p relent-bench --bench peers` prints the tables of `docs/benchmarks.md`, which says how it is done and how to
 //! read them. It measures and never fails for what it finds; that is for people to judge.
 
 mod case;
@@ -22,7 +22,7 @@ use crate::sample::Effort;
 
 /// Measures relent beside other retry crates.
 #[derive(Parser)]
-#[command(name = "cargo bench -p relent-bench --")]
+#[command(name = "cargo bench -p relent-bench --bench peers --")]
 struct Arguments {
     /// Fewer and shorter samples, and no instruction counts: for development
     #[arg(long)]
@@ -47,6 +47,8 @@ struct Arguments {
     bench: bool,
 }
 
+const PEERS: [&str; 7] = ["backon", "retry", "tokio-retry", "tokio-retry2", "tower", "tryhard", "tokio"];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     let mut cases = cases::all()?;
@@ -59,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
-    let mut machine = Machine::look(effort);
+    let mut machine = Machine::look(effort.to_string(), &PEERS);
     let mut measured = sample::measure(cases, effort);
     machine.look_again();
     if !arguments.quick && !arguments.no_instructions {
@@ -69,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report = report::markdown(&measured, &machine);
     println!("{report}");
     if arguments.write {
-        page::write(&report)?;
+        page::write("benchmarks.md", "cargo bench -p relent-bench --bench peers --", &report)?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Times and allocations.
 
+use std::fmt;
 use std::time::Instant;
 
 use crate::case::Case;
@@ -16,6 +17,12 @@ pub(crate) struct Effort {
 impl Effort {
     pub(crate) const FULL: Self = Self { samples: 401, calls: 20_000 };
     pub(crate) const QUICK: Self = Self { samples: 41, calls: 4_000 };
+}
+
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} samples of {} calls each", self.samples, self.calls)
+    }
 }
 
 /// A case and what was found.

@@ -6,7 +6,7 @@
 /// do: an event lies in the bucket of the highest bit in which its time differs from a reference that never lies
 /// after the present. The earliest bucket is sorted as soon as it is small and spread over finer ones while it is
 /// large. Per event it costs about the same from a hundred to ten million pending events, where a binary heap's misses
-/// of the cache grow (`cargo bench -p relent-sim --bench speed -- queues` shows it).
+/// of the cache grow (`cargo bench -p relent-bench --bench engines -- --only hold` shows it).
 ///
 /// Events of one instant always lie in one bucket, and buckets are only ever read from front to back and sorted
 /// stably, so that they keep the order in which they came.

@@ -295,7 +295,7 @@ impl Scenario {
             Model::Herd(herd) => (u64::from(herd.clients) * 72 + (1 << 20), u64::from(herd.clients) * 9),
             Model::Occ(occ) => {
                 let clients = u64::from(occ.clients);
-                (clients * 128 + (1 << 20), clients * clients / 2)
+                (clients * 128 + (1 << 20), clients * clients / 4)
             }
             // Per call an arrival, and per attempt five; two attempts each; a thousandth of the calls open at once.
             Model::Fleet(fleet) => {

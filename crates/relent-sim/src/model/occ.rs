@@ -14,8 +14,9 @@ use crate::record::{Frame, Recorder};
 /// aws-arch-backoff-simulator): a row with a version, a server that answers at once, and clients that each want one
 /// write. A client reads the version, writes against it, and where another came first it backs off and reads anew.
 ///
-/// Every message takes |N(delay, deviation)|. An attempt is two events, its read and its write; answers are folded
-/// into what follows them. Reads are not counted.
+/// Every message takes |N(delay, deviation)|. An attempt is one event, its write: whether another write came since its
+/// read can be told by the time of the last one, so that reads need no event of their own. A read at the very instant
+/// of a write sees it. Reads are not counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Occ {
     /// How many clients there are.
@@ -43,10 +44,9 @@ impl Default for Occ {
 #[derive(Clone, Copy)]
 struct Client {
     call: Call,
-    /// The version that its read saw.
-    seen: u32,
-    /// From the read's arrival to the write's, and from the write's to its answer, in nanoseconds.
-    to_write: u32,
+    /// When it reads the row, in nanoseconds.
+    reads: u64,
+    /// From its write's arrival to the answer, in nanoseconds.
     to_answer: u32,
 }
 
@@ -82,28 +82,23 @@ impl Occ {
         for id in 0..self.clients {
             let (to_read, to_write, to_answer) = network.attempt(luck.decision(u64::from(id), 0));
             let call = Call::new(Some(Timestamp::ZERO));
-            clients.push(Client { call, seen: 0, to_write, to_answer });
-            queue.push(u64::from(to_read), id << 1);
+            let reads = u64::from(to_read);
+            clients.push(Client { call, reads, to_answer });
+            queue.push(reads + u64::from(to_write), id);
             recorder.begin(0);
         }
-        let (mut version, horizon) = (0u32, nanos(self.horizon));
+        let (mut written, horizon) = (0, nanos(self.horizon));
         // As in every driver: no time for a decision that does not need it.
         let timed = policy.needs_clock();
-        while let Some((now, event)) = queue.pop() {
+        while let Some((now, id)) = queue.pop() {
             if now > horizon || !pulse.beat(now) {
                 break;
             }
-            let id = event >> 1;
             let Some(client) = clients.get_mut(id as usize) else { continue };
-            if event & 1 == 0 {
-                client.seen = version;
-                queue.push(now + u64::from(client.to_write), event | 1);
-                continue;
-            }
             recorder.attempt(now, client.call.attempts() == 0);
             let answered = now + u64::from(client.to_answer);
-            if client.seen == version {
-                version += 1;
+            if client.reads >= written {
+                written = now;
                 client.call.succeed(&mut Alone, Some(Timestamp::from_nanos(answered)));
                 recorder.end(answered, 0, id as usize, Reason::Succeeded);
                 continue;
@@ -115,11 +110,9 @@ impl Occ {
                 Decision::Retry { after, .. } => {
                     recorder.wait(u64::from(id), attempts, nanos(after));
                     let (to_read, to_write, to_answer) = network.attempt(entropy);
-                    (client.to_write, client.to_answer) = (to_write, to_answer);
-                    queue.push(
-                        answered.saturating_add(nanos(after)).saturating_add(u64::from(to_read)),
-                        id << 1,
-                    );
+                    client.reads = answered.saturating_add(nanos(after)).saturating_add(u64::from(to_read));
+                    client.to_answer = to_answer;
+                    queue.push(client.reads.saturating_add(u64::from(to_write)), id);
                 }
                 Decision::Stop { reason, .. } => recorder.end(answered, 0, id as usize, reason),
             }
