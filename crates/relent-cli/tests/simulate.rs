@@ -251,6 +251,34 @@ fn the_picture_of_the_readme_is_up_to_date() {
     assert!(made == kept, "docs/herd.svg is not what `relent {command}` makes");
 }
 
+/// So are those pictures of the pages that have a command of ours under them.
+#[test]
+fn the_pictures_of_the_pages_are_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let place = Place::new("simulate-pages");
+    place.write(
+        "docs/simulation/jitter.toml",
+        &fs::read_to_string(root.join("docs/simulation/jitter.toml")).unwrap(),
+    );
+    let mut compared = 0;
+    for page in fs::read_dir(root.join("docs/simulation")).unwrap() {
+        let path = page.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = fs::read_to_string(path).unwrap();
+        for command in text.lines().filter_map(|line| line.strip_prefix("relent ")) {
+            let Some((_, picture)) = command.split_once(" --svg ") else { continue };
+            printed(&place, &command.split(' ').collect::<Vec<_>>());
+            let [made, kept] = [place.path().join(picture), root.join(picture)]
+                .map(|path| fs::read_to_string(path).unwrap());
+            assert!(made == kept, "{picture} is not what `relent {command}` makes");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 3, "the pages have lost their commands");
+}
+
 #[test]
 fn bad_scenarios_are_refused_with_their_places() {
     let place = Place::new("simulate-refused");

@@ -81,6 +81,10 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
+fn counted(n: i32, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
@@ -126,7 +130,13 @@ fn aws(page: &mut Page) {
             )
         });
         let y = Axis { label: unit.into(), logarithmic };
-        let figure = Figure { title: title.into(), x: Axis::linear("clients"), y, lines: lines.collect() };
+        let figure = Figure {
+            title: title.into(),
+            x: Axis::linear("clients"),
+            y,
+            lines: lines.collect(),
+            shade: None,
+        };
         page.picture(name, &figure);
     }
     let mut rows = Vec::new();
@@ -169,7 +179,7 @@ fn retries(page: &mut Page) {
     for attempts in [1, 2, 4] {
         let runs = failures.map(|failure| insensitive(failure, open(), &at_once(attempts)));
         let load = |report: &Report| report.tally.attempts as f64 / report.tally.calls as f64;
-        let name = format!("{} retries", attempts - 1);
+        let name = counted(attempts as i32 - 1, "retry", "retries");
         lines.push(line(&name, Shape::Dots, failures.into_iter().zip(runs.iter().map(load))));
         let law = |p: f64| (p, (1.0 - p.powi(attempts as i32)) / (1.0 - p));
         lines.push(line(
@@ -193,7 +203,7 @@ fn retries(page: &mut Page) {
     let title = "Load of a service that does not mind it".into();
     page.picture(
         "retries-load",
-        &Figure { title, x: x.clone(), y: Axis::linear("attempts per call"), lines },
+        &Figure { title, x: x.clone(), y: Axis::linear("attempts per call"), lines, shade: None },
     );
     page.fill(
         "law",
@@ -222,15 +232,16 @@ fn retries(page: &mut Page) {
         }
     }
     let title = "What backoff is for: 100 clients, ten calls per second each, 50 s".into();
-    page.picture("retries-serial", &Figure { title, x, y: Axis::linear("thousands"), lines });
+    page.picture(
+        "retries-serial",
+        &Figure { title, x, y: Axis::linear("first tries, attempts, in thousands"), lines, shade: None },
+    );
     page.fill("serial", &table(&["", "failure", "first tries, thousands", "attempts, thousands"], &rows));
 }
 
 fn collapse(page: &mut Page) {
     let scenario = built_in("collapse", &[("replications", "60")]).unwrap();
     let comparison = Simulation::new(scenario).line_up().run().unwrap();
-    page.picture("collapse-goodput", &comparison.figure(Column::Succeeded));
-    page.picture("collapse-load", &comparison.figure(Column::Attempts));
     page.fill("table", &format!("```text\n{}\n{}\n```", comparison.table(false), comparison.sentence()));
 }
 
@@ -288,7 +299,7 @@ fn layers(page: &mut Page) {
     let (mut lines, mut rows) = (Vec::new(), Vec::new());
     for (layers, attempts) in [(1, 4), (2, 4), (3, 4), (5, 3)] {
         let most = f64::from(attempts).powi(layers);
-        let name = format!("{layers} layers of {attempts} attempts");
+        let name = format!("{} of {attempts} attempts", counted(layers, "layer", "layers"));
         let simulated: Vec<(f64, f64)> = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0]
             .into_iter()
             .map(|failure| {
@@ -320,7 +331,7 @@ fn layers(page: &mut Page) {
     }
     let x = Axis::linear("share of the leaf's attempts that fail");
     let y = Axis::logarithmic("attempts at the leaf per call");
-    page.picture("layers", &Figure { title: "Layers that each retry".into(), x, y, lines });
+    page.picture("layers", &Figure { title: "Layers that each retry".into(), x, y, lines, shade: None });
     page.fill("table", &table(&["", "failure", "simulated", "by the law"], &rows));
 }
 
@@ -330,12 +341,12 @@ fn ethernet(page: &mut Page) {
     let stations = [1u32, 2, 3, 4, 5, 10, 32, 64, 128, 256];
     let (mut lines, mut rows) = (Vec::new(), Vec::new());
     for bits in bits {
+        lines.push(line(&format!("{bits} bits, simulated"), Shape::Dots, []));
         lines.push(line(
             &format!("{bits} bits, formula"),
             Shape::Dashed,
             stations.iter().map(|q| (f64::from(*q), metcalfe_boggs(*q, slots(bits)))),
         ));
-        lines.push(line(&format!("{bits} bits, simulated"), Shape::Dots, []));
     }
     for q in stations {
         let mut row = vec![q.to_string()];
@@ -355,14 +366,20 @@ fn ethernet(page: &mut Page) {
             if index == 3 {
                 row.push(format!("{:.1} %", 100.0 - report.mean(Measure::Success).unwrap() * 100.0));
             }
-            lines[2 * index + 1].points.push((f64::from(q), efficiency));
+            lines[2 * index].points.push((f64::from(q), efficiency));
         }
         rows.push(row);
     }
     let title = "A cable under full load: the formula and truncated backoff".into();
     page.picture(
         "ethernet",
-        &Figure { title, x: Axis::logarithmic("stations"), y: Axis::linear("efficiency"), lines },
+        &Figure {
+            title,
+            x: Axis::logarithmic("stations"),
+            y: Axis::linear("efficiency"),
+            lines,
+            shade: None,
+        },
     );
     let heads = [
         "stations",
@@ -421,12 +438,14 @@ fn jitter(page: &mut Page) {
         let outage = Some((Duration::ZERO, s(outage)));
         let mut simulation =
             Simulation::new(Scenario::herd(Herd { clients, capacity, outage, ..Herd::default() }));
-        for (name, initial) in [("none", 1.0), ("equal", 1.0), ("full", 1.0), ("decorrelated", 0.5)] {
+        for (name, initial) in
+            [("none", 1.0), ("equal", 1.0), ("full", 1.0), ("full, from 2 s", 2.0), ("decorrelated", 0.5)]
+        {
             let jitter = match name {
                 "none" => Jitter::None,
                 "equal" => Jitter::Equal,
-                "full" => Jitter::Full,
-                _ => Jitter::Decorrelated,
+                "decorrelated" => Jitter::Decorrelated,
+                _ => Jitter::Full,
             };
             let policy =
                 built(Policy::exponential(s(initial)).jitter(jitter).cap(s(20.0)).unlimited_attempts());
@@ -452,9 +471,6 @@ fn jitter(page: &mut Page) {
     let heads =
         ["server", "jitter", "attempts per call", "peak in 100 ms", "median latency, s", "drained after, s"];
     page.fill("changes", &table(&heads, &rows));
-    let mut figure = crowd.figure(Column::Attempts);
-    figure.title = "A thousand clients, five seconds of outage, then 100 per second".into();
-    page.picture("jitter-herd", &figure);
 }
 
 fn scenarios(page: &mut Page) {

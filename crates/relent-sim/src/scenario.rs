@@ -189,9 +189,10 @@ impl Scenario {
         self.frame().incident.is_some()
     }
 
-    pub(crate) fn incident_length(&self) -> Option<Duration> {
+    /// When the trouble begins and ends, if there is any.
+    pub(crate) fn trouble(&self) -> Option<(Duration, Duration)> {
         let (start, end) = self.frame().incident?;
-        Some(Duration::from_nanos(end - start))
+        Some((Duration::from_nanos(start), Duration::from_nanos(end)))
     }
 
     /// Whether it is over some day by itself: each client makes one call.

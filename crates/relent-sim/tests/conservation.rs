@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use relent_core::{Alone, Call, Class, Decision, Jitter, Moment, Outcome, Policy, Reason, Timestamp};
 use relent_sim::{
     Arrivals, Batch, Clients, Comparison, Edge, Fleet, Herd, Law, Luck, Measure, Occ, Order, Overload,
-    Profile, RateLimit, Repeats, Scenario, Service, Simulation, Trouble, TroubleKind, checksum,
+    Profile, RateLimit, Repeats, Scenario, Service, Simulation, Trouble, TroubleKind, built_in, checksum,
 };
 
 fn ms(ms: u64) -> Duration {
@@ -85,8 +85,38 @@ proptest! {
         let tally = &comparison.reports[0].tally;
         // The poisoned ones never succeed; where only what failed is tried again, nobody else pays for them.
         prop_assert!(tally.succeeded <= u64::from(batches * (items - poisoned)));
+        prop_assert_eq!(tally.first_attempts, tally.calls);
         if tally.unfinished == 0 {
             prop_assert_eq!(tally.calls, u64::from(batches * items));
+        }
+    }
+
+    /// A thousand executions of a Retry: each is a call of its own, and none is left over.
+    #[test]
+    fn state_machines_conserve_executions(
+        policy in any_policy(), executions in 1u32..400, rate in 1u32..2_000, retries in 0u32..6, seed: u64,
+    ) {
+        let numbers = [executions, rate, retries].map(|number| number.to_string());
+        let options: Vec<(&str, &str)> =
+            ["executions", "rate", "max-attempts"].into_iter().zip(numbers.iter().map(String::as_str)).collect();
+        let scenario = built_in("statemachine", &options).unwrap();
+        let run = |threads| {
+            let simulation = Simulation::new(scenario.clone()).line_up().contender("a", policy.clone());
+            simulation.replications(2).seed(seed).threads(threads).max_events(300_000).run().unwrap()
+        };
+        let (one, two) = (run(1), run(2));
+        conserved(&one);
+        for (a, b) in one.reports.iter().zip(&two.reports) {
+            prop_assert_eq!(a.tally, b.tally);
+        }
+        for report in one.reports.iter().filter(|report| report.broken.is_none()) {
+            let tally = &report.tally;
+            prop_assert_eq!(tally.calls, u64::from(executions) * 2);
+            if report.name != "a" {
+                prop_assert_eq!(tally.unfinished, 0);
+                prop_assert!(tally.attempts <= tally.calls * u64::from(retries + 1));
+                prop_assert_eq!(tally.ended(Reason::AttemptsExhausted), tally.failed);
+            }
         }
     }
 

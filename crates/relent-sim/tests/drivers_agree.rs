@@ -1,6 +1,6 @@
 //! The table of scripts that runs through every driver runs through the simulator too.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // a test says what is wrong by panicking
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test says what is wrong by panicking
 
 #[path = "../../relent/tests/scripts/mod.rs"]
 mod scripts;

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)] // the helpers of a test may fail like the test
 
-use relent_sim::{Column, Comparison, Measure, Simulation, built_in};
+use std::time::Duration;
+
+use relent_core::Policy;
+use relent_sim::{Column, Comparison, Herd, Measure, Scenario, Simulation, built_in};
 
 fn compare(name: &str, options: &[(&str, &str)]) -> Comparison {
     Simulation::new(built_in(name, options).unwrap()).line_up().run().unwrap()
@@ -41,11 +44,30 @@ all done after     244 s    38.4 s*
 }
 
 #[test]
+fn the_only_one_that_fails_is_not_the_best_at_it() {
+    let herd =
+        Herd { clients: 50, outage: Some((Duration::ZERO, Duration::from_secs(2))), ..Herd::default() };
+    let comparison = Simulation::new(Scenario::herd(herd))
+        .contender("gives up", Policy::default())
+        .contender(
+            "goes on",
+            Policy::exponential(Duration::from_millis(100)).unlimited_attempts().build().unwrap(),
+        )
+        .run()
+        .unwrap();
+    assert!(comparison.reports[0].mean(Measure::Knows).is_some());
+    assert!(comparison.reports[1].mean(Measure::Knows).is_none());
+    assert_eq!(comparison.best(Measure::Knows), [0usize; 0]);
+    assert_eq!(comparison.best(Measure::Success), [1]);
+}
+
+#[test]
 fn the_sentence_says_who_stays_down() {
     let comparison = compare("metastable", &[("replications", "2"), ("horizon", "300s")]);
     let sentence = comparison.sentence();
     assert!(sentence.starts_with("After 10 s of trouble strategy:no-retry recovers after "), "{sentence}");
-    assert!(sentence.contains("strategy:none stays down as long as was simulated"), "{sentence}");
+    let fate = "strategy:none, strategy:exponential and strategy:full stay down as long as was simulated";
+    assert!(sentence.contains(fate), "{sentence}");
     let comparison = compare("occ", &[("replications", "3")]);
     let sentence = comparison.sentence();
     assert!(sentence.starts_with("strategy:full makes the fewest attempts"), "{sentence}");

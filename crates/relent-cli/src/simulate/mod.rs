@@ -70,6 +70,16 @@ pub(crate) struct Args {
     /// Write the load over time as a picture
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     svg: Option<PathBuf>,
+    /// What the picture shows instead of the load
+    #[arg(
+        long,
+        value_name = "SERIES",
+        requires = "svg",
+        default_value = "load",
+        hide_default_value = true,
+        help_heading = "Output"
+    )]
+    draw: show::Drawn,
     /// Write the figures: policy, measure, mean, standard error
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     csv: Option<PathBuf>,
@@ -126,7 +136,7 @@ pub(crate) fn run(mut args: Args, terminal: &Terminal) -> Result<ExitCode, Error
     let interrupted = watch.end();
     let comparison = comparison.map_err(|error| cannot_work(name, &error))?;
 
-    write_file(args.svg.as_deref(), || show::picture(&comparison).svg())?;
+    write_file(args.svg.as_deref(), || show::picture(&comparison, args.draw).svg())?;
     write_file(args.csv.as_deref(), || comparison.csv())?;
     write_file(args.series.as_deref(), || comparison.series_csv())?;
     let mut out = anstream::stdout().lock();

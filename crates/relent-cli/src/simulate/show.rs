@@ -39,11 +39,35 @@ pub(super) fn write(
     wrapped(out, &in_charset(&comparison.sentence(), terminal), 0, terminal)
 }
 
-/// The load over time, under what the scenario says about itself where there is room for it.
-pub(super) fn picture(comparison: &Comparison) -> Figure {
+/// A series that a picture can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Drawn {
+    /// Attempts per second
+    Load,
+    /// Successes per second
+    Goodput,
+    /// Calls per second that fail
+    Failures,
+    /// Calls that have begun and not ended
+    Open,
+}
+
+impl Drawn {
+    fn column(self) -> Column {
+        match self {
+            Self::Load => Column::Attempts,
+            Self::Goodput => Column::Succeeded,
+            Self::Failures => Column::Failed,
+            Self::Open => Column::Open,
+        }
+    }
+}
+
+/// A series over time, under what the scenario says about itself where there is room for it.
+pub(super) fn picture(comparison: &Comparison, drawn: Drawn) -> Figure {
     const ROOM: usize = 80;
     let description = comparison.scenario.description.trim_end_matches('.');
-    let figure = comparison.figure(Column::Attempts);
+    let figure = comparison.figure(drawn.column());
     match description.chars().count() {
         1..=ROOM => Figure { title: description.to_owned(), ..figure },
         _ => figure,

@@ -6,7 +6,7 @@ mod svg;
 mod table;
 
 pub use braille::{Panel, panels};
-pub use svg::{Axis, Figure, Line, Shape};
+pub use svg::{Axis, Figure, Line, Shade, Shape};
 
 use crate::measure::Measure;
 use crate::run::{Comparison, Report};
@@ -64,6 +64,11 @@ impl Comparison {
             x: Axis::linear("time in s"),
             y: Axis::linear(column.unit()),
             lines: lines.collect(),
+            shade: self.scenario.trouble().map(|(from, to)| Shade {
+                from: from.as_secs_f64(),
+                to: to.as_secs_f64(),
+                label: "trouble".into(),
+            }),
         }
     }
 

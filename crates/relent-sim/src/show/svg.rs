@@ -15,6 +15,19 @@ pub struct Figure {
     pub y: Axis,
     /// The lines, up to eight that can be told apart.
     pub lines: Vec<Line>,
+    /// What is shaded, from and to on the axis to the right, and what that is.
+    pub shade: Option<Shade>,
+}
+
+/// A part of the picture that is set apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shade {
+    /// Where it begins on the axis to the right.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// What it is.
+    pub label: String,
 }
 
 /// An axis.
@@ -54,7 +67,7 @@ pub struct Line {
 pub enum Shape {
     /// By straight lines.
     Joined,
-    /// By straight lines, dashed: a law or somebody else's figures.
+    /// By straight lines, dashed, in the colour of the line before it: its law, or somebody else's figures for it.
     Dashed,
     /// Not at all.
     Dots,
@@ -72,13 +85,13 @@ const LEGEND_ROW: f64 = 18.0;
 
 /// Colours that can be told apart without red and green (Okabe, Ito 2008), brighter ones on dark.
 const STYLE: &str = "\
-svg{background:#fff;color:#1b1f24;font:13px system-ui,sans-serif}\
+svg{color:#1b1f24;font:13px system-ui,sans-serif}.back{fill:#fff}.shade{fill:#f3d9a4;fill-opacity:.55}\
 text{fill:currentColor}.grid{stroke:#d8dee4;stroke-width:1}.axis{stroke:currentColor;stroke-width:1}\
 .line{fill:none;stroke-width:1.6;stroke-linejoin:round}.dashed{stroke-dasharray:5 4}\
 .c0{stroke:#0072b2;fill:#0072b2}.c1{stroke:#d55e00;fill:#d55e00}.c2{stroke:#009e73;fill:#009e73}\
 .c3{stroke:#cc79a7;fill:#cc79a7}.c4{stroke:#a07800;fill:#a07800}.c5{stroke:#56b4e9;fill:#56b4e9}\
 .c6{stroke:#5b4b9a;fill:#5b4b9a}.c7{stroke:#707070;fill:#707070}.line{fill:none}\
-@media (prefers-color-scheme:dark){svg{background:#0d1117;color:#e6edf3}.grid{stroke:#30363d}\
+@media (prefers-color-scheme:dark){svg{color:#e6edf3}.back{fill:#0d1117}.shade{fill:#5c4a1e}.grid{stroke:#30363d}\
 .c0{stroke:#4aa8e0;fill:#4aa8e0}.c1{stroke:#ff8a3d;fill:#ff8a3d}.c2{stroke:#2fd0a0;fill:#2fd0a0}\
 .c3{stroke:#e8a4cb;fill:#e8a4cb}.c4{stroke:#e6c33c;fill:#e6c33c}.c6{stroke:#a99be8;fill:#a99be8}\
 .c7{stroke:#a8a8a8;fill:#a8a8a8}.line{fill:none}}";
@@ -86,7 +99,8 @@ text{fill:currentColor}.grid{stroke:#d8dee4;stroke-width:1}.axis{stroke:currentC
 impl Figure {
     /// The picture as SVG: no script, no font, nothing from elsewhere; colours follow the reader's scheme.
     pub fn svg(&self) -> String {
-        let rows = self.lines.len().div_ceil(3).max(1) as f64;
+        let columns = self.legend_columns();
+        let rows = self.lines.len().div_ceil(columns).max(1) as f64;
         let height = HEIGHT + rows * LEGEND_ROW;
         let x = Scale::of(
             &self.x,
@@ -108,25 +122,30 @@ impl Figure {
              aria-label=\"{}\"><style>{STYLE}</style>",
             escaped(&self.title)
         );
+        // A background in the style is one for browsers only.
+        let _ = writeln!(out, "<rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\"/>");
+        self.shade(&mut out, &x);
         let _ = writeln!(
             out,
             "<text x=\"{LEFT}\" y=\"22\" font-size=\"15\" font-weight=\"600\">{}</text>",
             escaped(&self.title)
         );
         self.axes(&mut out, &x, &y);
+        let mut colours = 0;
         for (index, line) in self.lines.iter().enumerate() {
-            draw(&mut out, line, index % 8, &x, &y);
-            let column = (index % 3) as f64 * (WIDTH - LEFT) / 3.0 + LEFT;
-            let row = HEIGHT + (index / 3) as f64 * LEGEND_ROW;
+            colours += usize::from(line.shape != Shape::Dashed || index == 0);
+            let colour = (colours - 1) % 8;
+            draw(&mut out, line, colour, &x, &y);
+            let column = (index % columns) as f64 * (WIDTH - LEFT) / columns as f64 + LEFT;
+            let row = HEIGHT + (index / columns) as f64 * LEGEND_ROW;
             let sample = match line.shape {
                 Shape::Dots => format!(
-                    "<circle class=\"c{}\" cx=\"{:.0}\" cy=\"{row:.0}\" r=\"3\"/>",
-                    index % 8,
+                    "<circle class=\"c{colour}\" cx=\"{:.0}\" cy=\"{row:.0}\" r=\"3\"/>",
                     column + 9.0
                 ),
                 shape => {
                     let dashed = if shape == Shape::Dashed { " dashed" } else { "" };
-                    format!("<path class=\"line c{}{dashed}\" d=\"M{column:.0} {row:.0}h18\"/>", index % 8)
+                    format!("<path class=\"line c{colour}{dashed}\" d=\"M{column:.0} {row:.0}h18\"/>")
                 }
             };
             let (x, y) = (column + 24.0, row + 4.0);
@@ -134,6 +153,32 @@ impl Figure {
         }
         out.push_str("</svg>\n");
         out
+    }
+
+    /// As many names side by side as there is room for.
+    fn legend_columns(&self) -> usize {
+        match self.lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0) {
+            ..=27 => 3,
+            28..=43 => 2,
+            _ => 1,
+        }
+    }
+
+    fn shade(&self, out: &mut String, x: &Scale) {
+        let Some(Shade { from, to, label }) = &self.shade else { return };
+        let place = |number: f64| x.place(number.clamp(x.from, x.to)).clamp(LEFT, WIDTH - RIGHT);
+        // Something to see even where it is short.
+        let (start, end) = (place(*from), place(*to).max(place(*from) + 2.0));
+        let _ = writeln!(
+            out,
+            "<rect class=\"shade\" x=\"{start:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{}\"/>\
+             <text x=\"{:.1}\" y=\"{}\" font-size=\"11\">{}</text>",
+            end - start,
+            HEIGHT - BOTTOM - TOP,
+            start + 2.0,
+            TOP - 4.0,
+            escaped(label)
+        );
     }
 
     fn axes(&self, out: &mut String, x: &Scale, y: &Scale) {
@@ -276,6 +321,7 @@ mod tests {
             x: Axis::linear("time in s"),
             y: Axis::logarithmic("load"),
             lines,
+            shade: Some(Shade { from: 2.0, to: 4.0, label: "out".into() }),
         };
         let svg = figure.svg();
         for part in [
@@ -287,6 +333,8 @@ mod tests {
             "prefers-color-scheme:dark",
             "dashed",
             "<circle",
+            ">out<",
+            "<rect class=\"back\"",
         ] {
             assert!(svg.contains(part), "{part}");
         }

@@ -46,7 +46,8 @@ impl Comparison {
         out
     }
 
-    /// The places of the policies whose figure is the best; none where all are alike, or where neither is better.
+    /// The places of the policies whose figure is the best; none where all are alike, where neither is better, or where
+    /// only one has a figure: it has nothing to be better than.
     pub fn best(&self, measure: Measure) -> Vec<usize> {
         let worth = |report: &Report| {
             let Some(estimate) = report.estimate(measure) else { return f64::INFINITY };
@@ -61,7 +62,8 @@ impl Comparison {
         let best = worths.iter().copied().fold(f64::INFINITY, f64::min);
         let places: Vec<usize> =
             worths.iter().enumerate().filter(|(_, worth)| **worth == best).map(|(place, _)| place).collect();
-        if best.is_infinite() || places.len() == worths.len() { Vec::new() } else { places }
+        let figures = self.reports.iter().filter(|report| report.estimate(measure).is_some()).count();
+        if best.is_infinite() || places.len() == figures { Vec::new() } else { places }
     }
 
     /// What happened, in a sentence or two.
@@ -83,26 +85,38 @@ impl Comparison {
     }
 
     fn told_by_recovery(&self) -> String {
-        let lasted = self.scenario.incident_length().map_or_else(String::new, |length| {
-            format!("After {} of trouble ", text::seconds(length.as_secs_f64()))
+        let lasted = self.scenario.trouble().map_or_else(String::new, |(start, end)| {
+            format!("After {} of trouble ", text::seconds((end - start).as_secs_f64()))
         });
         let told = if self.reports.iter().any(|report| report.estimate(Measure::Recovery).is_some()) {
             Measure::Recovery
         } else {
             Measure::Drain
         };
-        let does = if told == Measure::Recovery { "recovers" } else { "is served" };
-        let each = self.reports.iter().filter_map(|report| {
-            let estimate = report.estimate(told)?;
-            let name = &report.name;
-            Some(match (estimate.samples, estimate.never) {
-                (_, 0) if estimate.mean == 0.0 => format!("{name} {does} at once"),
-                (_, 0) => format!("{name} {does} after {}", text::seconds(estimate.mean)),
-                (0, _) => format!("{name} stays down as long as was simulated"),
-                (samples, never) => format!("{name} stays down in {never} of {} runs", samples + never),
-            })
+        let (does, do_) =
+            if told == Measure::Recovery { ("recovers", "recover") } else { ("is served", "are served") };
+        // Those of one fate in one clause, in the order in which the fates first come.
+        let mut fates: Vec<(Fate, Vec<&str>)> = Vec::new();
+        for report in &self.reports {
+            let Some(estimate) = report.estimate(told) else { continue };
+            let fate = Fate::of(estimate);
+            match fates.iter_mut().find(|(known, _)| *known == fate) {
+                Some((_, names)) => names.push(&report.name),
+                None => fates.push((fate, vec![&report.name])),
+            }
+        }
+        let clauses = fates.iter().map(|(fate, names)| {
+            let all = names.len() == self.reports.len() && names.len() > 2;
+            let subject = if all { "all".to_owned() } else { listed(names) };
+            let (does, stays) = if names.len() > 1 { (do_, "stay down") } else { (does, "stays down") };
+            match fate {
+                Fate::AtOnce => format!("{subject} {does} at once"),
+                Fate::After(time) => format!("{subject} {does} after {time}"),
+                Fate::Never => format!("{subject} {stays} as long as was simulated"),
+                Fate::Sometimes(never, of) => format!("{subject} {stays} in {never} of {of} runs"),
+            }
         });
-        let mut sentence = lasted + &each.collect::<Vec<String>>().join("; ");
+        let mut sentence = lasted + &clauses.collect::<Vec<String>>().join("; ");
         if let Some((least, most)) = self.extremes(|report| report.mean(Measure::Success))
             && most.1 > least.1 + 0.005
         {
@@ -158,6 +172,36 @@ impl Comparison {
         let least = all().min_by(|a, b| a.1.total_cmp(&b.1))?;
         let most = all().max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some((least, most))
+    }
+}
+
+/// What became of a policy after the trouble, as exactly as the sentence says it.
+#[derive(PartialEq)]
+enum Fate {
+    AtOnce,
+    After(String),
+    Never,
+    /// It stays down in so many of so many runs.
+    Sometimes(u32, u32),
+}
+
+impl Fate {
+    fn of(estimate: Estimate) -> Self {
+        match (estimate.samples, estimate.never) {
+            (_, 0) if estimate.mean == 0.0 => Self::AtOnce,
+            (_, 0) => Self::After(text::seconds(estimate.mean)),
+            (0, _) => Self::Never,
+            (samples, never) => Self::Sometimes(never, samples + never),
+        }
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [name] => (*name).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
 
