@@ -83,7 +83,7 @@ pub(crate) struct PolicyArgs {
     /// What happens with longer ones
     #[arg(long, value_name = "abort|clamp|ignore")]
     hint_over_max: Option<String>,
-    /// Repeat only calls that are known to be idempotent
+    /// Repeat only calls that are known to be idempotent (not for `run`: of a command, nobody knows)
     #[arg(long)]
     require_idempotency: bool,
     /// Draw the same waits each time (for tests)
@@ -235,7 +235,7 @@ impl PolicyArgs {
                 None => return Ok(None),
             },
         };
-        // The tables of `run` and `simulate` are checked where they are used; no other command minds them.
+        // The tables of `run` and `simulate` are checked by those who know them: `run` and `explain`, and `simulate`.
         let reader = Reader::new().policy_table(RUN_TABLE).table(SCENARIOS);
         let file = reader.parse(&text, &path.display().to_string())?;
         Ok(Some(PolicyFile { file, text }))
@@ -299,6 +299,10 @@ fn nearest_file() -> Result<Option<(PathBuf, String)>, Error> {
         match text_of(&path) {
             Ok(text) => return Ok(Some((path, text))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // A directory that another user may not look into (`sudo -u nobody` at home): whatever is there is not
+            // meant for us. A file that can be seen and not read is another matter.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && fs::metadata(&path).is_err() => {
+            }
             Err(error) => return Err(unreadable(&path, error)),
         }
     }

@@ -103,6 +103,122 @@ fn stopped_child(wrapper: &Child) -> Option<String> {
     stat.contains(") T ").then_some(child)
 }
 
+/// As the first process of a container it is sent what it catches and nothing else, and it gets all orphans.
+#[test]
+fn the_first_process_of_a_container_behaves() {
+    let container = "exec unshare --user --map-root-user --pid --fork --mount-proc --kill-child \"$@\"";
+    if finish(&mut in_shell(container, std::process::Command::new("true").arg("-"))).status.code() != Some(0)
+    {
+        println!("skipped: no namespaces here");
+        return;
+    }
+    // It cannot die by a signal; the code still says so.
+    let done = finish(&mut in_shell(container, &run(&[], &sh("kill -TERM $PPID; exec sleep 1000"))));
+    assert_eq!(done.code(), 143, "{done:?}");
+    // Orphans are reaped while the command runs.
+    let script = "sh -c 'sh -c \"exit 0\" & echo $! > /proc/self/fd/1 &' & wait; \
+                  for i in $(seq 500); do grep -l '^State:.Z' /proc/[0-9]*/status > /dev/null 2>&1 || exit 0; sleep 0.01; done; exit 9";
+    let done = finish(&mut in_shell(container, &run(&["--max-attempts", "1"], &sh(script))));
+    assert_eq!(done.code(), 0, "{done:?}");
+}
+
+/// A disk that is really full, under the spool of the input and of the output.
+#[test]
+fn a_real_disk_can_be_full() {
+    let directory = scratch("full-disk");
+    let disk = directory.display();
+    let with_disk = format!(
+        "exec unshare --user --map-root-user --mount sh -c \
+         'mount -t tmpfs -o size=1m none {disk} && TMPDIR={disk} exec \"$@\"' sh \"$@\""
+    );
+    if finish(&mut in_shell(&with_disk, std::process::Command::new("true").arg("-"))).status.code() != Some(0)
+    {
+        println!("skipped: no disk can be mounted here");
+        return;
+    }
+    let input = vec![b'x'; 5_000_000];
+    let done = feed(in_shell(&with_disk, &run(&[], &sh("wc -c; exit 1"))).stdin(Stdio::piped()), &input);
+    assert_eq!((done.code(), done.stdout.as_str()), (1, "5000000\n"), "the attempt gets all of it: {done:?}");
+    assert!(done.stderr.contains("standard input cannot be kept: No space left on device"), "{done:?}");
+    let options = ["--output", "last", "--max-attempts", "2"];
+    let script = "head -c 5000000 /dev/zero; exit $((2 - RELENT_ATTEMPT))";
+    let done = finish(&mut in_shell(&with_disk, &run(&options, &sh(script))));
+    assert_eq!((done.code(), done.stdout.len()), (0, 10_000_000), "late or too much, not lost");
+}
+
+/// What belongs to another user may not be ours to kill. Two attempts must not overlap, so no other follows.
+#[test]
+fn what_cannot_be_ended_ends_the_call() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can start something that others may not end");
+        return;
+    }
+    let directory = scratch("foreign");
+    let (ids, go) = (directory.join("ids"), directory.join("go"));
+    fs::write(&ids, "").unwrap();
+    for path in [&directory, &ids] {
+        std::os::unix::fs::chown(path, Some(NOBODY), None).unwrap();
+    }
+    for (last, code) in [("exit 5", 5), ("exec sleep 1000", 124)] {
+        let _ = fs::remove_file(&go);
+        fs::write(&ids, "").unwrap();
+        let script = format!(
+            "echo $$ >> {}; while ! [ -e {} ]; do sleep 0.01; done; {last}",
+            ids.display(),
+            go.display()
+        );
+        let options = ["--max-attempts", "3", "--attempt-timeout", "2s", "--kill-after", "100ms"];
+        let Ok(wrapper) = as_nobody(&mut run(&options, &sh(&script))).stderr(Stdio::piped()).spawn() else {
+            println!("skipped: others may not run the program here");
+            return;
+        };
+        let group = id(&line(&ids, 0)).as_raw();
+        let mut foreign = std::os::unix::process::CommandExt::process_group(
+            &mut std::process::Command::new("sleep"),
+            group,
+        )
+        .arg("1000")
+        .spawn()
+        .unwrap();
+        fs::write(&go, "").unwrap();
+        let done = wrapper.wait_with_output().unwrap();
+        foreign.kill().unwrap();
+        foreign.wait().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!((done.status.code(), lines(&ids).len()), (Some(code), 1), "{last}: {said}");
+        assert!(said.contains("something that the command has started cannot be ended"), "{last}: {said}");
+    }
+}
+
+const NOBODY: u32 = 65_534;
+
+fn as_nobody(command: &mut std::process::Command) -> &mut std::process::Command {
+    std::os::unix::process::CommandExt::uid(command, NOBODY)
+}
+
+/// In a directory under one that its user may not look into (`sudo -u nobody` at somebody's home).
+#[test]
+fn a_locked_directory_above_is_no_obstacle() {
+    let directory = scratch("locked");
+    let inner = directory.join("inner");
+    fs::create_dir(&inner).unwrap();
+    let script = format!("cd {} && chmod 0 .. && exec \"$@\"", inner.display());
+    let mut command = in_shell(&script, &run(&[], &["echo", "done"]));
+    if nix::unistd::geteuid().is_root() {
+        for path in [&directory, &inner] {
+            std::os::unix::fs::chown(path, Some(NOBODY), None).unwrap();
+        }
+        as_nobody(&mut command);
+    }
+    let done = finish(&mut command);
+    fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    if done.code() == 126 {
+        println!("skipped: others may not run the program here");
+        return;
+    }
+    assert_eq!((done.code(), done.stdout.as_str()), (0, "done\n"), "{done:?}");
+}
+
 /// A hundred at once, each with input, output, a retry and its own events.
 #[test]
 fn a_hundred_wrappers_do_not_mind_each_other() {

@@ -90,6 +90,23 @@ fn bad_usage_is_the_wrappers_own_code() {
     }
 }
 
+/// A command knows its key, but nobody knows whether it uses it: such a promise is refused, where there is something to
+/// repeat.
+#[test]
+fn idempotency_cannot_be_promised() {
+    let done = finish(&mut run(&["--require-idempotency"], &["true"]));
+    assert_eq!(done.code(), 125, "{done:?}");
+    for said in ["--require-idempotency: whether a command is idempotent", "RELENT_IDEMPOTENCY_KEY"] {
+        assert!(done.stderr.contains(said), "{done:?}");
+    }
+    assert_eq!(finish(&mut run(&["--require-idempotency", "--max-attempts", "1"], &["true"])).code(), 0);
+    let file = scratch("promise").join("relent.toml");
+    fs::write(&file, "version = 1\n[policies.default]\nidempotency = { require = true }\n").unwrap();
+    let done = finish(&mut run(&["--config", file.to_str().unwrap()], &["true"]));
+    assert_eq!(done.code(), 125, "{done:?}");
+    assert!(done.stderr.contains("relent.toml:3"), "{done:?}");
+}
+
 /// A success that was not one by the rules does not end in 0.
 #[test]
 fn zero_is_always_a_success() {

@@ -4,7 +4,9 @@
 
 mod run_support;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use run_support::*;
@@ -65,6 +67,11 @@ fn an_outer_deadline_is_inherited() {
     let done = finish(run(&[], &["true"]).env("RELENT_DEADLINE", "soon"));
     assert_eq!(done.code(), 125, "{done:?}");
     assert!(done.stderr.contains("RELENT_DEADLINE=soon"), "{done:?}");
+    let done = finish(run(&[], &["true"]).env("RELENT_DEADLINE", OsStr::from_bytes(b"\xff")));
+    assert_eq!(done.code(), 125, "{done:?}");
+    // An empty one is none, and a far one is far.
+    assert_eq!(finish(run(&[], &["true"]).env("RELENT_DEADLINE", "")).code(), 0);
+    assert_eq!(inherited(u64::MAX, &[], "echo $RELENT_DEADLINE").stdout, format!("{}\n", u64::MAX));
 }
 
 /// Layers multiply, and that is said, once, where it happens.
@@ -121,6 +128,20 @@ fn events_are_not_worth_a_failure() {
     let done = finish(&mut run(&["--events", "/dev/full"], &["true"]));
     assert_eq!(done.code(), 0);
     assert!(done.stderr.contains("the events cannot be written any more"), "{done:?}");
+    // A FIFO that nobody reads, or reads no further, does not hold the call.
+    let fifo = scratch("fifo").join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let events = ["--max-attempts", "500", "--events", fifo.to_str().unwrap()];
+    let done = finish(&mut run(&events, &["true"]));
+    assert_eq!(done.code(), 125, "{done:?}");
+    assert!(done.stderr.contains("nobody reads from it"), "{done:?}");
+    let lazy = fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    let done = finish(&mut plain_run(&[&events[..], &["--initial", "0s"]].concat(), &["false"]));
+    assert_eq!(done.code(), 1, "{done:?}");
+    assert!(done.stderr.contains("the events cannot be written any more"), "{done:?}");
+    drop(lazy);
+    let done = finish(&mut run(&["--events", "-"], &["true"]));
+    assert_eq!(done.code(), 125, "{done:?}");
     // A file that cannot even be opened is a mistake in the options.
     let done = finish(&mut run(&["--events", "/no/such/directory/events"], &["true"]));
     assert_eq!(done.code(), 125, "{done:?}");

@@ -126,6 +126,18 @@ fn a_reader_that_leaves_ends_a_wait() {
     wrapper.stdout.take().unwrap().read_exact(&mut byte).unwrap();
     let status = ended(&mut wrapper);
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(13));
+    // The reader of a socket (a journal that is restarted, say) is not heard to leave but by a hang-up.
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut wrapper =
+        plain_run(&["--initial", "1h", "--cap", "1h", "--jitter", "none"], &sh("echo once; exit 7"))
+            .stdout(std::os::fd::OwnedFd::from(theirs))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+    ours.read_exact(&mut byte).unwrap();
+    drop(ours);
+    let status = ended(&mut wrapper);
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(13));
 }
 
 /// Whoever reads slowly holds the command back and not the signals.

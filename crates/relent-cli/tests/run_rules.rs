@@ -102,6 +102,9 @@ fn the_command_can_ask_for_a_wait() {
         ("(?i)Retry-After: (\\d+)", "retry-after: 0", Some("0")),
         ("[0-9]+ms", "wait 50ms", Some("50")),
         ("retry after (.*)", "retry after a while", None),
+        ("retry after (.*)", "retry after -5", None),
+        ("retry after (.*)", "retry after nan", None),
+        ("retry after (.*)", "retry after infinity", None),
         ("retry after (.*)", "no word of it", None),
     ];
     for (pattern, says, asked) in cases {
@@ -124,11 +127,23 @@ fn the_command_can_ask_for_a_wait() {
             None => assert_eq!(decision["source"], "schedule", "{pattern}"),
         }
     }
-    // Longer than the policy accepts: it ends at once.
+    // Longer than the policy accepts, or than any duration: it ends at once.
     let options = ["--hint-regex", "retry after (.*)"];
-    let done = finish(&mut run(&options, &sh("echo retry after 3600; exit 1")));
-    assert_eq!(done.code(), 1);
-    assert!(done.stderr.contains("asked for a longer wait"), "{done:?}");
+    for wait in ["3600", "3000000", "18446744073709551616", "1e400", &"9".repeat(400)] {
+        let done = finish(&mut run(&options, &sh(&format!("echo retry after {wait}; exit 1"))));
+        assert_eq!((done.code(), done.stdout.lines().count()), (1, 1), "{wait}: {done:?}");
+        assert!(done.stderr.contains("asked for a longer wait"), "{wait}: {done:?}");
+    }
+}
+
+/// A line ends before its CR LF, as servers and Windows write it.
+#[test]
+fn lines_of_windows_are_lines() {
+    let script = "printf 'refused\\r\\nmore\\r\\n'; exit 1";
+    assert_eq!(attempts(&["--retry-on", "stdout:^refused$"], script).0, 4);
+    // What is passed on keeps it.
+    let done = finish(&mut run(&["--stop-on", "stdout:^more$"], &sh(script)));
+    assert_eq!(done.stdout, "refused\r\nmore\r\n");
 }
 
 /// The same as the table `run` of a policy; an option replaces its key.
@@ -175,4 +190,8 @@ fn mistakes_in_the_table_are_shown() {
     {
         assert!(done.stderr.contains(said), "{said:?} in {}", done.stderr);
     }
+    // `explain` shows the same mistakes.
+    let explained = finish(relent().args(["explain", "--config", file.to_str().unwrap()]));
+    assert_eq!(explained.code(), 2, "{explained:?}");
+    assert_eq!(explained.stderr, done.stderr);
 }

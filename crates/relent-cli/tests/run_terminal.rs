@@ -9,6 +9,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use run_support::*;
 
 const RELENT: &str = env!("CARGO_BIN_EXE_relent");
@@ -57,6 +59,41 @@ fn the_command_never_begins_in_the_background() {
     let options = ["--max-attempts", "50", "--retry-on", "1", "-q"];
     let (status, screen) = OnTerminal::start(&run(&options, &sh(script))).end();
     assert_eq!(status.code(), Some(0), "{screen}");
+}
+
+/// What cannot be run is told from a command that ends with the same code, on a terminal too.
+#[test]
+fn what_cannot_be_run_is_told_on_a_terminal() {
+    for (command, code, said) in [
+        (&["no-such-command"][..], 127, "no-such-command: command not found"),
+        (&["/etc/passwd"], 126, "cannot be run: Permission denied"),
+        (&sh("exit 127"), 127, "gave up after 2 attempts: exit code 127"),
+    ] {
+        let options = ["--max-attempts", "2", "--retry-on", "any"];
+        let (status, screen) = OnTerminal::start(&run(&options, command)).end();
+        assert_eq!(status.code(), Some(code), "{screen}");
+        assert!(screen.contains(said), "{screen}");
+        assert_eq!(screen.contains("attempt 1 of 2"), command.len() > 1, "{screen}");
+    }
+}
+
+/// Ctrl-S stops the screen, and with it the countdown; signals are heard all the same.
+#[test]
+fn a_stopped_screen_does_not_make_it_deaf() {
+    let directory = scratch("ctrl-s");
+    let id = directory.join("id");
+    let script = format!("echo $PPID > {}; exit 7", id.display());
+    let options = ["--initial", "1h", "--cap", "1h", "--jitter", "none", "--max-attempts", "5"];
+    let mut terminal = OnTerminal::start(&plain_run(&options, &sh(&script)));
+    terminal.expect("next in 3600s");
+    terminal.type_in("\x13");
+    // Until it has tried to draw again.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let id = line(&id, 0);
+    kill(Pid::from_raw(id.trim().parse().unwrap()), Signal::SIGTERM).unwrap();
+    until("the end of the wrapper", || (!lives(&id)).then_some(()));
+    terminal.type_in("\x11");
+    terminal.end();
 }
 
 /// A command that asks for a password, and gets it in each attempt.

@@ -143,6 +143,7 @@ impl Explanation {
         let built_in = if args.run { BuiltIn::Run } else { BuiltIn::Library };
         let retry_on = args.retry_on.as_deref().map(|classes| Flag::new("--retry-on", "retry_on", classes));
         let resolved = policy_args.resolve(built_in, retry_on.as_slice())?;
+        crate::run::check_table(&resolved)?;
         let assumed = Assumptions {
             class: args.class,
             retry_after: args.retry_after,

@@ -23,12 +23,15 @@ pub(super) struct Layer {
 /// A `RELENT_DEADLINE` that is no time.
 pub(super) fn outer() -> Result<Option<Layer>, Error> {
     let (attempt, max_attempts) = (env::var("RELENT_ATTEMPT").ok(), env::var("RELENT_MAX_ATTEMPTS").ok());
-    let deadline = match env::var("RELENT_DEADLINE") {
-        Err(_) => None,
-        Ok(text) => Some(text.parse().map_err(|_| {
+    // An empty one is how a shell says that there is none.
+    let deadline = env::var_os("RELENT_DEADLINE").filter(|text| !text.is_empty());
+    let deadline = deadline.map(|text| {
+        text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let text = text.display();
             Error::usage(format!("RELENT_DEADLINE={text}: not a time in milliseconds since 1970"))
-        })?),
-    };
+        })
+    });
+    let deadline = deadline.transpose()?;
     let any = attempt.is_some() || deadline.is_some();
     Ok(any.then_some(Layer { attempt, max_attempts, deadline }))
 }

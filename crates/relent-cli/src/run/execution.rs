@@ -20,7 +20,7 @@ use super::output::Output;
 use super::place;
 use super::processes;
 use super::rules::{Rules, Watcher};
-use super::signals::{Meaning, Signals};
+use super::signals::{self, Meaning, Signals};
 use super::takeover;
 use super::terminal::Terminal;
 use super::watch::{Watch, What};
@@ -87,6 +87,8 @@ pub(super) struct Ended {
     pub(super) cancelled_by: Option<Signal>,
     /// Where our output cannot be written, other than for want of a reader.
     pub(super) output_failed: Option<Errno>,
+    /// Whether something that the command had started could not be ended.
+    pub(super) survived: bool,
 }
 
 impl How {
@@ -130,7 +132,12 @@ impl Ended {
     /// A signal that came between a wait and the attempt after it.
     fn before_it_began(signal: Signal) -> Self {
         let outcome = relent_core::Outcome::of(relent_core::Class::Cancelled);
-        Self { how: How::Killed(signal as i32), outcome, cancelled_by: Some(signal), output_failed: None }
+        Self::of_nothing_started(How::Killed(signal as i32), outcome, Some(signal))
+    }
+
+    /// Nothing was started.
+    fn of_nothing_started(how: How, outcome: relent_core::Outcome, cancelled_by: Option<Signal>) -> Self {
+        Self { how, outcome, cancelled_by, output_failed: None, survived: false }
     }
 }
 
@@ -141,6 +148,11 @@ impl fmt::Display for Ended {
 }
 
 impl Wrapper {
+    /// Whether orphans become our children. Those of the first process of a container do in any case.
+    pub(super) fn adopts(&self) -> bool {
+        self.subreaper || signals::is_init()
+    }
+
     /// Makes one attempt, which may take `limit.and_then(|limit| now.checked_add(limit.time()))`.
     pub(super) fn attempt(
         &mut self,
@@ -157,7 +169,7 @@ impl Wrapper {
             Err(error) => {
                 let how = not_started(error);
                 let outcome = self.rules.outcome(&how, &watcher);
-                return Ended { how, outcome, cancelled_by: None, output_failed: None };
+                return Ended::of_nothing_started(how, outcome, None);
             }
         };
         let group = Pid::from_raw(child.id().cast_signed());
@@ -184,6 +196,7 @@ impl Wrapper {
             drained_by: None,
             patience: Duration::from_millis(1),
             told: Vec::new(),
+            survived: false,
         };
         execution.run()
     }
@@ -250,12 +263,16 @@ struct Execution<'a> {
     patience: Duration,
     /// The strays that have got TERM.
     told: Vec<Pid>,
+    /// Whether something of it could not be ended.
+    survived: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Status {
     Exited(i32),
     Killed(i32),
+    /// What was to become the command could not.
+    NotStarted(Errno),
     Lost,
 }
 
@@ -314,6 +331,7 @@ impl Execution<'_> {
                 Meaning::Stop => self.pause(),
                 Meaning::Continue if self.resumed => self.resumed = false,
                 Meaning::Continue => self.resume(),
+                Meaning::Child if self.wrapper.adopts() => processes::reap_children(Some(self.group)),
                 Meaning::Child | Meaning::Nothing => {}
             }
         }
@@ -343,6 +361,11 @@ impl Execution<'_> {
             Err(Errno::EINVAL) => Some(self.reap()),
             Err(_) => Some(Status::Lost),
         };
+        if let Some(Status::Exited(126 | 127)) = self.status
+            && let Some(error) = takeover::failure(self.group)
+        {
+            self.status = Some(Status::NotStarted(error));
+        }
         if self.status.is_some() {
             self.wrapper.input.stop();
             self.drained_by = Instant::now().checked_add(DRAIN);
@@ -505,7 +528,9 @@ impl Execution<'_> {
             self.reap();
         }
         let gone = !processes::group_lives(self.group) && self.strays().is_empty();
-        gone || matches!(self.stage, Stage::Killed { until } if now >= until)
+        let waited_enough = matches!(self.stage, Stage::Killed { until } if now >= until);
+        self.survived = !gone && waited_enough;
+        gone || waited_enough
     }
 
     fn is_drained(&mut self, now: Instant) -> bool {
@@ -529,6 +554,7 @@ impl Execution<'_> {
             Some(_) if let (true, Some(limit)) = (self.timed_out, self.limit) => How::TimedOut(limit),
             Some(Status::Exited(code)) => How::Exited(code),
             Some(Status::Killed(signal)) => How::Killed(signal),
+            Some(Status::NotStarted(error)) => not_started(error.into()),
             Some(Status::Lost) => How::Lost,
         }
     }
@@ -574,18 +600,22 @@ impl Execution<'_> {
                 terminal.restore_modes();
             }
         }
-        let outcome = self.outcome();
+        let mut outcome = self.outcome();
         let output_failed = self.wrapper.output.failed();
         if self.cancelled_by.is_none() {
             self.cancelled_by = self.cancelled_by_user(&how);
         }
         let failed = outcome.class != relent_core::Class::Success;
+        if self.survived && failed {
+            // Another attempt would meet it.
+            outcome = relent_core::Outcome::of(relent_core::Class::Permanent);
+        }
         if self.cancelled_by.is_none()
             && (output_failed == Some(Errno::EPIPE) || failed && place::reader_is_gone(io::stdout()))
         {
             self.cancelled_by = Some(Signal::SIGPIPE);
         }
-        Ended { how, outcome, cancelled_by: self.cancelled_by, output_failed }
+        Ended { how, outcome, cancelled_by: self.cancelled_by, output_failed, survived: self.survived }
     }
 
     /// A command that had the terminal got Ctrl-C in our place.

@@ -18,10 +18,13 @@ use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args as _, FromArgMatches as _};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::poll::PollFlags;
 use nix::sys::signal::{Signal, raise};
 use relent::blocking::Timer;
@@ -117,9 +120,7 @@ impl Args {
 
     /// What the options say about ends, over what the policy's table `run` says.
     fn rules(&self, resolved: &Resolved) -> Result<Rules, Error> {
-        let (table, mut checks) = resolved.run_table();
-        let of_policy = table.map(|table| Rules::of_table(&table, &mut checks)).unwrap_or_default();
-        checks.finish()?;
+        let of_policy = table_of(resolved)?;
         let over = |options: &[Tests], below| if options.is_empty() { below } else { rules::joined(options) };
         Ok(Rules {
             success_on: over(&self.success_on, of_policy.success_on),
@@ -128,6 +129,38 @@ impl Args {
             hint: self.hint_regex.clone().or(of_policy.hint),
         })
     }
+}
+
+/// Refuses a policy's table `run` that `relent run` would refuse.
+///
+/// # Errors
+///
+/// Each mistake, in its place in the file.
+pub(crate) fn check_table(resolved: &Resolved) -> Result<(), Error> {
+    table_of(resolved).map(drop)
+}
+
+fn table_of(resolved: &Resolved) -> Result<Rules, Error> {
+    let (table, mut checks) = resolved.run_table();
+    let rules = table.map(|table| Rules::of_table(&table, &mut checks)).unwrap_or_default();
+    checks.finish()?;
+    Ok(rules)
+}
+
+/// A command is told its idempotency key, but nobody can tell whether it makes use of it. To repeat it all the same
+/// would break the promise, and never to repeat it would be a surprise.
+fn refuse_promise(resolved: &Resolved) -> Result<(), Error> {
+    let policy = resolved.policy();
+    if !policy.requires_idempotency() || policy.max_attempts() == Some(1) {
+        return Ok(());
+    }
+    let setting = resolved.settings().iter().find(|setting| setting.path == "idempotency.require");
+    let origin = setting.map_or_else(|| "idempotency.require".to_owned(), |setting| resolved.origin(setting));
+    let what = format!("{origin}: whether a command is idempotent, `relent run` cannot know");
+    Err(Error::usage(what).help(
+        "a command that passes RELENT_IDEMPOTENCY_KEY on can be repeated without this; for one that must not run twice, \
+         --max-attempts 1",
+    ))
 }
 
 /// The wrapper's own failure, not that of what it wraps: bad usage above all.
@@ -146,6 +179,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Error> {
         return Ok(ExitCode::Command(takeover::become_command(&args.command)));
     }
     let resolved = args.policy.resolve(BuiltIn::Run, &[])?;
+    refuse_promise(&resolved)?;
     let rules = args.rules(&resolved)?;
     let layer = environment::outer()?;
     let left = layer.as_ref().and_then(Layer::left);
@@ -193,10 +227,7 @@ impl Run {
             let what = what.to_owned();
             move |source: io::Error| Error::Failure { what, source }
         };
-        let events = args.events.as_ref().map(|path| {
-            let opened = File::options().create(true).append(true).open(path);
-            opened.map_err(failed(&format!("--events {}", path.display())))
-        });
+        let events = args.events.as_ref().map(|path| open_events(path));
         if args.subreaper {
             become_subreaper()?;
         }
@@ -314,6 +345,9 @@ impl Run {
             }
             _ => {}
         }
+        if end.last.as_ref().is_some_and(|ended| ended.survived) {
+            report.line("something that the command has started cannot be ended");
+        }
         report.gave_up(end.reason, end.attempts, how);
         match how {
             // The deadline had passed before anything was attempted.
@@ -355,7 +389,7 @@ impl Run {
             if let Some(signal) = signals.take_ending() {
                 return self.cancel(signal);
             }
-            if output.failed() == Some(nix::errno::Errno::EPIPE) {
+            if output.failed() == Some(Errno::EPIPE) {
                 return self.cancel(Signal::SIGPIPE);
             }
         }
@@ -412,9 +446,7 @@ impl Pauses<'_> {
             watch.add(What::Downstream, &stdout, PollFlags::empty());
         }
         let happened = watch.wait(Some(patience));
-        if happened
-            .iter()
-            .any(|(what, events)| *what == What::Downstream && events.contains(PollFlags::POLLERR))
+        if happened.iter().any(|(what, events)| *what == What::Downstream && place::means_no_reader(*events))
         {
             self.0.cancel(Signal::SIGPIPE);
         }
@@ -425,10 +457,26 @@ impl Pauses<'_> {
                     report.clear();
                     let _ = raise(Signal::SIGSTOP);
                 }
+                Meaning::Child if wrapper.adopts() => processes::reap_children(None),
                 _ => {}
             }
         }
     }
+}
+
+/// Opens it so that nobody ever waits for its reader: events are not worth that.
+fn open_events(path: &Path) -> Result<File, Error> {
+    if path == Path::new("-") {
+        let what = "--events -: the events would get mixed up with the command's output";
+        return Err(Error::usage(what).help("name a file, or /dev/stderr, or /dev/fd/3 with 3>FILE"));
+    }
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let opened = File::options().create(true).append(true).custom_flags(flags.bits()).open(path);
+    opened.map_err(|source| match Errno::from_raw(source.raw_os_error().unwrap_or_default()) {
+        Errno::ENXIO => Error::usage(format!("--events {}: nobody reads from it", path.display()))
+            .help("start the reader first"),
+        _ => Error::Failure { what: format!("--events {}", path.display()), source },
+    })
 }
 
 fn become_subreaper() -> Result<(), Error> {

@@ -325,7 +325,7 @@ impl Source {
         let rest = self.line.split_off(whole);
         let lines = std::mem::replace(&mut self.line, rest);
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
-            watcher.see(stream, line.strip_suffix(b"\n").unwrap_or(line));
+            watcher.see(stream, line);
         }
         self.ready.extend_from_slice(lines.get(self.passed..).unwrap_or_default());
         self.passed = 0;

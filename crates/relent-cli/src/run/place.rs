@@ -25,18 +25,21 @@ pub(super) fn same(one: impl AsFd, other: impl AsFd) -> bool {
     }
 }
 
-/// Whether it is a pipe that nobody reads any more.
+/// Whether it is a pipe or a socket that nobody reads any more.
 pub(super) fn reader_is_gone(fd: impl AsFd) -> bool {
     if !is_pipe(&fd) {
         return false;
     }
     let mut asked = [PollFd::new(fd.as_fd(), PollFlags::empty())];
     match poll(&mut asked, PollTimeout::ZERO) {
-        Ok(_) => {
-            asked.iter().any(|asked| asked.revents().is_some_and(|said| said.contains(PollFlags::POLLERR)))
-        }
+        Ok(_) => asked.iter().any(|asked| asked.revents().is_some_and(means_no_reader)),
         Err(_) => false,
     }
+}
+
+/// Whether this says that nobody reads any more: of a pipe it is an error, of a socket a hang-up.
+pub(super) fn means_no_reader(events: PollFlags) -> bool {
+    events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP)
 }
 
 fn kind(fd: impl AsFd) -> Option<SFlag> {

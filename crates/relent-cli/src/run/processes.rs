@@ -4,7 +4,8 @@ use std::fs;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, getpgrp, getppid, getsid};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::{Pid, getpgrp, getpid, getppid, getsid};
 
 /// A line of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,19 @@ pub(super) fn group_lives(group: Pid) -> bool {
 /// The children of `parent`, the ended ones too. Empty where there is no `/proc`.
 pub(super) fn children(parent: Pid) -> Vec<Process> {
     all().into_iter().flatten().filter(|process| process.parent == parent).collect()
+}
+
+/// Takes note of the end of each child that has ended, but for `except`, so that its entry can go.
+pub(super) fn reap_children(except: Option<Pid>) {
+    for child in children(getpid()).into_iter().filter(|child| child.ended && Some(child.id) != except) {
+        let _ = waitpid(child.id, Some(WaitPidFlag::WNOHANG));
+    }
+}
+
+/// What a process calls itself; it may have ended, as long as nobody has reaped it.
+pub(super) fn name(id: Pid) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
 }
 
 /// Whether nobody outside of our process group, but in our session, could continue us once we are stopped: no shell

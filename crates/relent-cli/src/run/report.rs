@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::OFlag;
 use relent::{Class, Event, Reason};
 use serde_json::{Map, Value};
 
@@ -17,6 +19,8 @@ pub(super) struct Report {
     quiet: bool,
     /// Whether a line can be taken back.
     terminal: bool,
+    /// The terminal once more, for what is worth no wait: with Ctrl-S the user stops the screen, and not the call.
+    screen: Option<File>,
     events: Option<File>,
     command: String,
     began: Instant,
@@ -37,6 +41,7 @@ impl Report {
         Self {
             quiet,
             terminal,
+            screen: terminal.then(screen).flatten(),
             events,
             command,
             began: Instant::now(),
@@ -105,7 +110,7 @@ impl Report {
         }
         // A line that wraps cannot be taken back.
         let line: String = line.chars().take(78).collect();
-        self.put(&format!("\r{line}\x1b[K"));
+        self.draw(&format!("\r{line}\x1b[K"));
         self.drawn = true;
     }
 
@@ -124,7 +129,7 @@ impl Report {
     /// Takes the countdown back.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.drawn) {
-            self.put("\r\x1b[K");
+            self.draw("\r\x1b[K");
         }
     }
 
@@ -139,6 +144,14 @@ impl Report {
     /// In one write, so that lines stay whole; nobody can be told if that fails.
     fn put(&self, text: &str) {
         let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    /// The same, unless the terminal does not take it now.
+    fn draw(&self, text: &str) {
+        match &self.screen {
+            Some(screen) => drop((&*screen).write(text.as_bytes())),
+            None => self.put(text),
+        }
     }
 
     fn write_event(&mut self, event: &Event<'_, Ended>) {
@@ -171,6 +184,12 @@ impl Report {
             _ => None,
         };
     }
+}
+
+/// Standard error, opened anew, so that only we do not wait for it.
+fn screen() -> Option<File> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    File::options().write(true).custom_flags(flags.bits()).open("/dev/fd/2").ok()
 }
 
 fn attempt_failed(event: &Event<'_, Ended>, how: &How) -> String {

@@ -246,8 +246,10 @@ struct Pattern {
 }
 
 impl Watcher {
-    /// Looks at a line, without its end.
+    /// Looks at a line. Its end, of either kind, is not part of it.
     pub(super) fn see(&mut self, stream: Stream, line: &[u8]) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         for pattern in &mut self.patterns {
             let [out, err] = pattern.streams;
             let looks = if stream == Stream::Out { out } else { err };
@@ -265,7 +267,10 @@ impl Watcher {
 fn parse_wait(text: &str) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
+        // A number that no duration can hold is longer than any: the policy says what becomes of such waits.
+        let longest = (seconds > 0.0 && text.starts_with(|first: char| first.is_ascii_digit()))
+            .then_some(Duration::MAX);
+        return Duration::try_from_secs_f64(seconds).ok().or(longest);
     }
     parse_duration(&text.replace(' ', "")).ok()
 }

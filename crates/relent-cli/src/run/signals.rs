@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Pid, getpid};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
@@ -84,8 +85,17 @@ impl AsFd for Signals {
     }
 }
 
+/// Whether this is the first process of a container (or of a machine): the kernel lets no signal that is not caught
+/// reach it, and hands it all orphans.
+pub(super) fn is_init() -> bool {
+    getpid() == Pid::from_raw(1)
+}
+
 /// Ends this process by `signal`, as if it had never been caught. Comes back only where that is impossible.
 pub(super) fn die_by(signal: Signal) {
+    if is_init() {
+        return;
+    }
     // The core would be the wrapper's, not the command's.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let _ = SigSet::from(signal).thread_unblock();
