@@ -84,6 +84,10 @@ fn layers_are_noticed() {
     let done = finish(&mut run(&["--max-attempts", "3"], &sh(&inner)));
     let said = "relent: this is attempt 2 of 3 of another relent run; the attempts of both multiply: up to 12 in all";
     assert_eq!(done.stderr.lines().filter(|line| *line == said).count(), 1, "{done:?}");
+    // Somebody else's variable of the same name is nothing to print.
+    let mut odd = run(&["--max-attempts", "2"], &["false"]);
+    let done = finish(odd.env("RELENT_ATTEMPT", "\x1b[31m").env("RELENT_MAX_ATTEMPTS", "many"));
+    assert!(done.code() == 1 && !done.stderr.contains("multiply"), "{done:?}");
     let quiet = format!("exec {relent} run -q --initial 1ms --max-attempts 4 -- false");
     let done = finish(&mut run(&["--max-attempts", "3"], &sh(&quiet)));
     assert!(!done.stderr.contains("multiply"), "{done:?}");

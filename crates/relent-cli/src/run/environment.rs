@@ -16,13 +16,20 @@ pub(super) struct Layer {
     deadline: Option<u64>,
 }
 
+/// How `RELENT_MAX_ATTEMPTS` says that there is no end.
+const UNLIMITED: &str = "unlimited";
+
 /// What is around us, if something is.
 ///
 /// # Errors
 ///
 /// A `RELENT_DEADLINE` that is no time.
 pub(super) fn outer() -> Result<Option<Layer>, Error> {
-    let (attempt, max_attempts) = (env::var("RELENT_ATTEMPT").ok(), env::var("RELENT_MAX_ATTEMPTS").ok());
+    // What is no number is not ours, and is not worth more than to be passed over: it only serves a remark.
+    let number = |name| env::var(name).ok().filter(|text: &String| text.parse::<u32>().is_ok());
+    let attempt = number("RELENT_ATTEMPT");
+    let max_attempts = number("RELENT_MAX_ATTEMPTS")
+        .or_else(|| env::var("RELENT_MAX_ATTEMPTS").ok().filter(|text| text == UNLIMITED));
     // An empty one is how a shell says that there is none.
     let deadline = env::var_os("RELENT_DEADLINE").filter(|text| !text.is_empty());
     let deadline = deadline.map(|text| {
@@ -67,7 +74,7 @@ pub(super) fn of_attempt<T: Clock>(
     ends: Option<u64>,
     last_code: Option<u8>,
 ) -> [(&'static str, Option<String>); 6] {
-    let max = attempt.max().map_or_else(|| "unlimited".to_owned(), |max| max.to_string());
+    let max = attempt.max().map_or_else(|| UNLIMITED.to_owned(), |max| max.to_string());
     [
         ("RELENT_ATTEMPT", Some(attempt.number().to_string())),
         ("RELENT_MAX_ATTEMPTS", Some(max)),

@@ -52,8 +52,11 @@ Examples:
   relent run --retry-on 75,signal --retry-on 'stderr:connection (reset|refused)' -- ./sync
   relent run --policy nightly --initial-spread 5m --output last -- backup   (in a crontab)
 
-Exit code: that of the last attempt; 124 if its time was over, 126 or 127 if it cannot be run, 128 + n if signal n
-ended it, 125 if the options make no sense. 0 is always a success.";
+What is tried when, by default or with options: relent explain --run [OPTIONS]
+
+Exit code: that of the last attempt; 124 if its time was over, 126 or 127 if it
+cannot be run, 128 + n if signal n ended it, 125 if the options make no sense.
+0 is always a success.";
 
 /// What `relent run` takes.
 #[derive(Debug, clap::Args)]
@@ -91,7 +94,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Process")]
     subreaper: bool,
 
-    /// Write what happens to this file, as JSON lines
+    /// Write what happens to this file, as JSON lines; /dev/stderr and /dev/fd/3 work too
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     events: Option<PathBuf>,
     /// Say nothing on standard error
@@ -103,7 +106,7 @@ pub(crate) struct Args {
     take_terminal: bool,
 
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD", help_heading = "Command")]
     command: Vec<OsString>,
 }
 
