@@ -102,6 +102,28 @@ fn a_graceful_end_is_waited_for() {
     }
 }
 
+/// Somebody who reads standard error no further holds the wrapper's lines, but not the signal.
+#[test]
+fn a_pager_that_stands_still_does_not_make_it_deaf() {
+    let directory = scratch("full-pipe");
+    let full = directory.join("full");
+    let (reader, writer) = std::io::pipe().unwrap();
+    // Fills the pipe, as far as it goes, and fails.
+    let script = format!(
+        "dd if=/dev/zero bs=1024 count=1000 oflag=nonblock 3>&2 of=/dev/fd/3 2> /dev/null; echo full > {}; exit 7",
+        full.display()
+    );
+    let options = ["--initial", "0s", "--max-attempts", "3"];
+    let mut wrapper = plain_run(&options, &sh(&script)).stderr(writer).spawn().unwrap();
+    line(&full, 0);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(wrapper.try_wait().unwrap().is_none(), "it waits for the reader");
+    send(&wrapper, Signal::SIGTERM);
+    let status = ended(&mut wrapper);
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    drop(reader);
+}
+
 /// USR1 and USR2 would end the wrapper and leave the command alone; they are only handed on.
 #[test]
 fn user_signals_are_handed_on() {

@@ -18,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -237,9 +238,12 @@ impl Run {
         let repeats = policy.max_attempts() != Some(1);
         let command = args.command.first().map(|program| program.to_string_lossy().into_owned());
         let layers = layer.filter(|_| repeats).and_then(|layer| layer.warning(policy.max_attempts()));
-        let report = Report::new(args.quiet, events.transpose()?, command.unwrap_or_default(), layers);
+        let signals = Signals::catch().map_err(failed("catching signals"))?;
+        let arrivals = signals.as_fd().try_clone_to_owned().map_err(failed("catching signals"))?;
+        let report =
+            Report::new(args.quiet, events.transpose()?, command.unwrap_or_default(), layers, arrivals);
         let wrapper = Wrapper {
-            signals: Signals::catch().map_err(failed("catching signals"))?,
+            signals,
             terminal: Terminal::open(),
             input: Input::new(args.stdin, repeats, args.stdin_limit),
             output: Output::new(args.output, rules.watched()),

@@ -3,14 +3,18 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
+use nix::poll::PollFlags;
 use relent::{Class, Event, Reason};
 use serde_json::{Map, Value};
 
+use super::LAST_WORDS;
 use super::execution::{Ended, How};
+use super::watch::{Watch, What};
 use crate::durations::short;
 
 /// Tells what happens.
@@ -21,6 +25,8 @@ pub(super) struct Report {
     terminal: bool,
     /// The terminal once more, for what is worth no wait: with Ctrl-S the user stops the screen, and not the call.
     screen: Option<File>,
+    /// Where signals arrive, to see that one waits.
+    signals: OwnedFd,
     events: Option<File>,
     command: String,
     began: Instant,
@@ -36,12 +42,20 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(quiet: bool, events: Option<File>, command: String, layers: Option<String>) -> Self {
+    /// `signals`: what can be read from where signals wait to be taken.
+    pub(super) fn new(
+        quiet: bool,
+        events: Option<File>,
+        command: String,
+        layers: Option<String>,
+        signals: OwnedFd,
+    ) -> Self {
         let terminal = io::stderr().is_terminal();
         Self {
             quiet,
             terminal,
             screen: terminal.then(screen).flatten(),
+            signals,
             events,
             command,
             began: Instant::now(),
@@ -143,7 +157,31 @@ impl Report {
 
     /// In one write, so that lines stay whole; nobody can be told if that fails.
     fn put(&self, text: &str) {
-        let _ = io::stderr().write_all(text.as_bytes());
+        if self.has_room() {
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+    }
+
+    /// Waits until standard error takes a line: a pager behind it may be in no hurry. But a signal that arrives
+    /// meanwhile has to be heard, line or no line.
+    fn has_room(&self) -> bool {
+        let stderr = io::stderr();
+        // A signal interrupts the waiting without a word; the next turn sees it.
+        for _ in 0..TURNS {
+            let mut watch = Watch::default();
+            watch.add(What::Sink(1), &stderr, PollFlags::POLLOUT);
+            watch.add(What::Signals, &self.signals, PollFlags::POLLIN);
+            let happened = watch.wait(None);
+            if happened.iter().any(|(what, _)| *what == What::Sink(1)) {
+                return true;
+            }
+            if !happened.is_empty() {
+                let mut watch = Watch::default();
+                watch.add(What::Sink(1), &stderr, PollFlags::POLLOUT);
+                return !watch.wait(Some(LAST_WORDS)).is_empty();
+            }
+        }
+        true
     }
 
     /// The same, unless the terminal does not take it now.
@@ -185,6 +223,9 @@ impl Report {
         };
     }
 }
+
+/// How often waiting may end with nothing before it counts as impossible.
+const TURNS: u8 = 8;
 
 /// Standard error, opened anew, so that only we do not wait for it.
 fn screen() -> Option<File> {
