@@ -140,6 +140,29 @@ fn a_reader_that_leaves_ends_a_wait() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(13));
 }
 
+/// Whoever reads slowly, and late, gets all of it: what the command had written before it ended may still be in its
+/// pipe. What goes on writing after it cannot hold the wrapper.
+#[test]
+fn a_slow_reader_loses_nothing() {
+    let relent = env!("CARGO_BIN_EXE_relent");
+    for lines in [30_000, 33_000] {
+        let script =
+            format!("{relent} run --retry-on stdout:nothing -- seq {lines} | {{ sleep 0.5; tail -n 1; }}");
+        let done = finish(Command::new("bash").args(["-c", &script]));
+        assert_eq!(done.stdout.trim(), lines.to_string(), "{done:?}");
+    }
+    let script = "setsid yes & echo $! >&2; sleep 0.1; exit 0";
+    let mut wrapper = run(&["--retry-on", "stdout:nothing"], &sh(script))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = wrapper.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()).unwrap());
+    assert_eq!(ended(&mut wrapper).code(), Some(0));
+    assert!(reader.join().unwrap() > 0);
+}
+
 /// Whoever reads slowly holds the command back and not the signals.
 #[test]
 fn a_reader_that_stops_does_not_make_it_deaf() {

@@ -194,6 +194,7 @@ impl Wrapper {
             stopped: false,
             resumed: false,
             drained_by: None,
+            owed: 0,
             patience: Duration::from_millis(1),
             told: Vec::new(),
             survived: false,
@@ -259,6 +260,8 @@ struct Execution<'a> {
     resumed: bool,
     /// Until when its output is waited for, once the first process has ended.
     drained_by: Option<Instant>,
+    /// Up to how many bytes of output can be the command's own, and not of what it has left running.
+    owed: u64,
     /// How long until the group is looked at again.
     patience: Duration,
     /// The strays that have got TERM.
@@ -289,6 +292,9 @@ enum Stage {
 
 /// How long a pipe that somebody else still holds is read after the command itself has ended.
 const DRAIN: Duration = Duration::from_millis(100);
+
+/// What the two pipes hold at most.
+const PIPES: u64 = 2 * 65_536;
 
 /// How long a killed group may take to be gone. Only what hangs in the kernel, or belongs to somebody else, takes long.
 const GRACE: Duration = Duration::from_secs(2);
@@ -369,6 +375,7 @@ impl Execution<'_> {
         if self.status.is_some() {
             self.wrapper.input.stop();
             self.drained_by = Instant::now().checked_add(DRAIN);
+            self.owed = self.wrapper.output.taken() + PIPES;
         }
     }
 
@@ -535,6 +542,11 @@ impl Execution<'_> {
 
     fn is_drained(&mut self, now: Instant) -> bool {
         if !self.wrapper.output.ended() {
+            let output = &self.wrapper.output;
+            // Time in which a slow reader keeps us from reading does not count: there is output in the pipes.
+            if output.is_held_back() && output.taken() < self.owed && self.cancelled_by.is_none() {
+                self.drained_by = now.checked_add(DRAIN);
+            }
             if self.drained_by.is_some_and(|by| now < by) {
                 return false;
             }

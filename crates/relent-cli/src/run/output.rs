@@ -61,6 +61,8 @@ pub(super) struct Output {
     open: Option<(Stream, Instant)>,
     live: Live,
     held: Spool,
+    /// How many bytes have been read from commands.
+    taken: u64,
 }
 
 impl Output {
@@ -73,7 +75,7 @@ impl Output {
             Mode::Stream => watched,
             Mode::Last | Mode::Success => [true; 2],
         };
-        Self { mode, piped, sources: Default::default(), open: None, live, held: Spool::default() }
+        Self { mode, piped, sources: Default::default(), open: None, live, held: Spool::default(), taken: 0 }
     }
 
     /// What the next attempt's command is given as standard output and standard error.
@@ -104,6 +106,21 @@ impl Output {
         self.sources.iter().all(|source| source.pipe.is_none())
     }
 
+    /// Whether something is not read because our own output is not taken.
+    pub(super) fn is_held_back(&self) -> bool {
+        let mut sources = self.sources.iter().enumerate();
+        sources.any(|(index, source)| source.pipe.is_some() && !self.can_read(index, source))
+    }
+
+    fn can_read(&self, index: usize, source: &Source) -> bool {
+        self.live.has_room(index) && source.ready.len() < FULL
+    }
+
+    /// How many bytes have been read from commands.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Whether all that was to be passed on has been.
     pub(super) fn is_flushed(&self) -> bool {
         self.live.queues.iter().all(Vec::is_empty)
@@ -126,8 +143,7 @@ impl Output {
     pub(super) fn watch<'fd>(&'fd self, watch: &mut Watch<'fd>) {
         for (index, source) in self.sources.iter().enumerate() {
             if let Some(pipe) = &source.pipe
-                && self.live.has_room(index)
-                && source.ready.len() < FULL
+                && self.can_read(index, source)
             {
                 watch.add(What::Source(index), pipe, PollFlags::POLLIN);
             }
@@ -220,6 +236,8 @@ impl Output {
         match read(pipe, &mut buffer) {
             Ok(0) => self.end(stream, watcher),
             Ok(count) => {
+                self.taken += count as u64;
+                let source = self.source(stream);
                 source.add(buffer.get(..count).unwrap_or_default(), stream, watcher);
                 self.hold_rest(stream, now);
                 // This line may have been what the other stream was waiting for.
