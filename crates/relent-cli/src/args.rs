@@ -36,13 +36,13 @@ pub(crate) enum Command {
     /// Show what this is for: a flaky service called for real, then a fleet in an outage
     Demo(demo::Args),
     /// Show what a policy does: waits, worst case, what each attempt gains, and what is wrong with it
-    #[command(after_help = explain::EXAMPLES)]
+    #[command(after_help = explain::EXAMPLES, args_override_self = true)]
     Explain(Box<explain::Args>),
     /// Run a command, and again until it succeeds or the policy says stop
-    #[command(after_help = run::EXAMPLES)]
+    #[command(after_help = run::EXAMPLES, args_override_self = true)]
     Run(Box<run::Args>),
     /// Show what policies do to a fleet, in virtual time: load, success, latency, recovery
-    #[command(after_help = simulate::EXAMPLES)]
+    #[command(after_help = simulate::EXAMPLES, args_override_self = true)]
     Simulate(Box<simulate::Args>),
     /// Print a shell's completions
     #[command(

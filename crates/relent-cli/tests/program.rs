@@ -25,6 +25,18 @@ fn help_has_examples_and_no_command_is_a_usage_error() {
     assert!(stderr(&mut place.relent(&["explian"]), 2).contains("explain"));
 }
 
+/// So that an alias can have a default.
+#[test]
+fn of_an_option_given_twice_the_last_counts_and_lists_add_up() {
+    let place = Place::new("twice");
+    let explained = stdout(&mut place.relent(&["explain", "--max-attempts", "3", "--max-attempts", "2"]), 0);
+    assert!(explained.contains(" 2 attempts"), "{explained}");
+    let twice = ["run", "--max-attempts", "9", "--retry-on", "1", "--retry-on", "2", "--max-attempts", "2"];
+    let command = ["--initial", "1ms", "--", "sh", "-c", "exit 2"];
+    let told = stderr(&mut place.relent(&[&twice[..], &command].concat()), 2);
+    assert!(told.contains("gave up after 2 attempts"), "{told}");
+}
+
 #[test]
 fn options_of_other_systems_are_translated() {
     let place = Place::new("foreign");
