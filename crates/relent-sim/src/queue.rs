@@ -30,6 +30,9 @@ pub struct Queue<T> {
 /// A bucket of up to this many events is sorted, a larger one spread.
 const SORTED: usize = 32;
 
+/// What a bucket of up to this many events will need fits into the nearer caches.
+const FORESEEN: usize = 512;
+
 /// What is near goes back to buckets when it grows beyond this: each new event shifts those before it.
 const NEAR: usize = 96;
 
@@ -85,11 +88,12 @@ impl<T: Copy> Queue<T> {
     }
 
     /// The same; now and then `foresee` is shown some events that will probably come next. Reading at once what they
-    /// will need lets the memory fetch it side by side: worth a third of the time of a herd of a million.
+    /// will need lets the memory fetch it side by side: worth half of the time of a herd of a million. It may be shown an
+    /// event several times.
     #[inline]
-    pub fn pop_foreseeing(&mut self, foresee: impl FnOnce(&[(u64, T)])) -> Option<(u64, T)> {
+    pub fn pop_foreseeing(&mut self, foresee: impl Fn(&[(u64, T)])) -> Option<(u64, T)> {
         if self.near.is_empty() {
-            self.approach();
+            self.approach(&foresee);
             foresee(&self.near);
         }
         let (time, event) = self.near.pop()?;
@@ -99,7 +103,7 @@ impl<T: Copy> Queue<T> {
     }
 
     /// Brings the earliest events near.
-    fn approach(&mut self) {
+    fn approach(&mut self, foresee: &impl Fn(&[(u64, T)])) {
         // What was near is gone, and with it all that lay before the other buckets.
         self.reference = self.now;
         while self.occupied != 0 {
@@ -107,6 +111,9 @@ impl<T: Copy> Queue<T> {
             let Some(bucket) = self.buckets.get_mut(lowest as usize) else { return };
             // Events of one instant cannot be told apart any further.
             if bucket.len() > SORTED && lowest > 0 {
+                if bucket.len() <= FORESEEN {
+                    foresee(bucket);
+                }
                 self.spread(lowest);
                 continue;
             }
