@@ -7,7 +7,7 @@ use std::time::Duration;
 use relent_core::{Jitter, Policy};
 use relent_sim::{
     Arrivals, Clients, Edge, Fleet, Law, Measure, Profile, Report, Scenario, Service, Simulation, built_in,
-    metcalfe_boggs,
+    metcalfe_boggs, vulnerability,
 };
 
 fn s(s: f64) -> Duration {
@@ -156,6 +156,20 @@ fn hidden_capacity_is_capacity_over_amplification() {
             }
         }
     }
+}
+
+/// Whether a fleet with hidden capacity 150 recovers from a standstill is up to the load and to how long it lasted.
+#[test]
+fn a_longer_trigger_and_a_higher_load_are_worse() {
+    let scenario = |load: f64, outage: f64| {
+        let (load, outage) = (load.to_string(), format!("{outage}s"));
+        built_in(
+            "metastable",
+            &[("rate", &load), ("outage", &outage), ("replications", "2"), ("horizon", "300s")],
+        )
+    };
+    let map = vulnerability(&at_once(2), &[100.0, 200.0], &[0.5, 8.0], scenario).unwrap();
+    assert_eq!(map, [vec![1.0, 1.0], vec![1.0, 0.0]]);
 }
 
 #[test]
