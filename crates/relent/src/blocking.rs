@@ -33,16 +33,19 @@ pub fn retry<R, E, Via>(
 where
     E: Failure<Via>,
 {
-    let began = if policy.begins_plainly() {
-        None
-    } else if policy.backoff().spread_of_first().is_zero() {
-        Some(SystemTimer.now())
-    } else {
+    if policy.begins_plainly() {
+        return match operation() {
+            Ok(value) => Ok(value),
+            Err(error) => rest(policy, None, operation, Some(error)),
+        };
+    }
+    if !policy.backoff().spread_of_first().is_zero() {
         return rest(policy, None, operation, None);
-    };
+    }
+    let began = SystemTimer.now();
     match operation() {
         Ok(value) => Ok(value),
-        Err(error) => rest(policy, began, operation, Some(error)),
+        Err(error) => rest(policy, Some(began), operation, Some(error)),
     }
 }
 
