@@ -55,7 +55,7 @@ where
     // What fails is handed over to it in one box.
     async move {
         let ended = if policy.begins_plainly() {
-            match pin!(operation()).await {
+            match operation().await {
                 Ok(value) => return Ok(value),
                 failed => Some((Opening { policy, began: None }, Ended::Returned(failed))),
             }
