@@ -153,7 +153,12 @@ impl BreakerPolicy {
         self.slow_ratio.is_some()
     }
 
-    fn check(&self) -> Result<(), PolicyError> {
+    /// Looks whether it can work.
+    ///
+    /// # Errors
+    ///
+    /// What cannot, by the key of a policy file.
+    pub fn check(&self) -> Result<(), PolicyError> {
         let ratios = [
             ("failure_ratio", self.failure_ratio),
             ("slow_ratio", self.slow_ratio),

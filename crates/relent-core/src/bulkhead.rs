@@ -55,7 +55,12 @@ impl BulkheadPolicy {
         (self.retry_share.of(u64::from(self.capacity)) as u32).max(1)
     }
 
-    fn check(&self) -> Result<(), PolicyError> {
+    /// Looks whether it can work.
+    ///
+    /// # Errors
+    ///
+    /// What cannot, by the key of a policy file.
+    pub fn check(&self) -> Result<(), PolicyError> {
         if self.capacity == 0 {
             return Err(refuse("capacity", "lets nothing through"));
         }

@@ -37,7 +37,12 @@ impl LimiterPolicy {
         self.rate
     }
 
-    fn check(&self) -> Result<(), PolicyError> {
+    /// Looks whether it can work.
+    ///
+    /// # Errors
+    ///
+    /// What cannot, by the key of a policy file.
+    pub fn check(&self) -> Result<(), PolicyError> {
         if self.burst == 0 {
             return Err(refuse("burst", "lets nothing through; 1 spaces all calls evenly"));
         }

@@ -106,7 +106,12 @@ impl ThrottlePolicy {
         share.clamp(0.0, self.max_rejection)
     }
 
-    fn check(&self) -> Result<(), PolicyError> {
+    /// Looks whether it can work.
+    ///
+    /// # Errors
+    ///
+    /// What cannot, by the key of a policy file.
+    pub fn check(&self) -> Result<(), PolicyError> {
         match self.curve {
             Curve::Excess { k, .. } if !(k.is_finite() && k >= 1.0) => {
                 return Err(refuse("k", "must be a finite number of at least 1"));

@@ -94,8 +94,8 @@ mod with;
 
 pub use relent_core::{
     AdaptiveRate, Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics,
-    Budget, BudgetPolicy, BudgetSnapshot, Bulkhead, BulkheadPolicy, ConcurrentBudget, Limiter, LimiterPolicy,
-    Priority, Quota, Rate, Ratio, Throttle, ThrottlePolicy, TokenBucket, WindowBudget,
+    Budget, BudgetPolicy, BudgetSnapshot, Bulkhead, BulkheadPolicy, CommonPolicy, ConcurrentBudget, Limiter,
+    LimiterPolicy, Priority, Quota, Rate, Ratio, Throttle, ThrottlePolicy, TokenBucket, WindowBudget,
 };
 pub use relent_core::{
     Backoff, Bound, Class, Classes, Count, Deadline, Decision, First, Hint, HintMode, HintPolicy, Jitter,

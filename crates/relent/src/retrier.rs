@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError};
 
 use relent_core::{
-    AdaptiveRate, Breaker, BreakerPolicy, Budget, BudgetPolicy, Bulkhead, BulkheadPolicy, Limiter,
-    LimiterPolicy, MAX_BUDGETS, Policy, PolicyError, Ratio, Throttle, ThrottlePolicy, entropy,
+    AdaptiveRate, Breaker, BreakerPolicy, Budget, BudgetPolicy, Bulkhead, BulkheadPolicy, CommonPolicy,
+    Limiter, LimiterPolicy, MAX_BUDGETS, Policy, PolicyError, Ratio, Throttle, ThrottlePolicy, entropy,
 };
 
 use crate::blocking::SystemTimer;
@@ -59,18 +59,11 @@ struct Targets {
 /// What each target gets of its own, and what all share.
 #[derive(Clone, Debug, Default)]
 struct Blueprint {
-    breaker: Option<Kept<BreakerPolicy, Breaker>>,
-    budgets: Vec<Kept<(BudgetPolicy, Ratio), Budget>>,
-    throttle: Option<ThrottlePolicy>,
-    limiter: Option<LimiterPolicy>,
-    adaptive: bool,
-    bulkhead: Option<BulkheadPolicy>,
-}
-
-#[derive(Clone, Debug)]
-enum Kept<P, T> {
-    ByTarget(P),
-    ByAll(Locked<T>),
+    by_target: CommonPolicy,
+    /// The breaker of all targets, instead of one for each.
+    breaker: Option<Locked<Breaker>>,
+    /// The budgets of all targets, each with its place among all budgets.
+    budgets: Vec<(usize, Locked<Budget>)>,
 }
 
 impl Retrier {
@@ -134,19 +127,14 @@ impl Targets {
 
 impl Blueprint {
     fn state(&self, seed: u64) -> State {
-        // All parts have been tried when the retrier was built.
-        let breaker = self.breaker.as_ref().and_then(|kept| match kept {
-            Kept::ByTarget(policy) => Breaker::new(policy.clone(), seed).ok().map(Locked::new),
-            Kept::ByAll(breaker) => Some(breaker.clone()),
-        });
-        let budgets = self.budgets.iter().filter_map(|kept| match kept {
-            Kept::ByTarget((policy, reserved)) => {
-                Budget::new(*policy).and_then(|budget| budget.reserve(*reserved)).ok().map(Locked::new)
-            }
-            Kept::ByAll(budget) => Some(budget.clone()),
-        });
-        let budgets: Vec<_> = budgets.collect();
-        let by_rates = self.throttle.is_some() || self.limiter.is_some() || self.adaptive;
+        // It has been looked at when the retrier was built.
+        let own = self.by_target.build(seed).unwrap_or_default();
+        let breaker = self.breaker.clone().or_else(|| own.breaker.map(Locked::new));
+        let mut budgets: Vec<_> = own.budgets.into_iter().map(Locked::new).collect();
+        for (place, budget) in &self.budgets {
+            budgets.insert((*place).min(budgets.len()), budget.clone());
+        }
+        let by_rates = own.throttle.is_some() || own.limiter.is_some() || own.adaptive.is_some();
         let by_budgets = budgets.iter().any(|budget| budget.with(|budget| budget.needs_clock()));
         let counting = budgets.iter().enumerate().fold(0, |counting, (index, budget)| {
             counting | u8::from(budget.with(|budget| budget.counts_calls())) << index
@@ -156,11 +144,16 @@ impl Blueprint {
             needs_clock: breaker.is_some() || by_rates || by_budgets,
             breaker,
             budgets,
-            throttle: self.throttle.and_then(|policy| Throttle::new(policy).ok()).map(Locked::new),
-            limiter: self.limiter.and_then(|policy| Limiter::new(policy).ok()).map(Locked::new),
-            adaptive: self.adaptive.then(|| Locked::new(AdaptiveRate::default())),
-            bulkhead: self.bulkhead.and_then(|policy| Bulkhead::new(policy).ok()).map(Locked::new),
+            throttle: own.throttle.map(Locked::new),
+            limiter: own.limiter.map(Locked::new),
+            adaptive: own.adaptive.map(Locked::new),
+            bulkhead: own.bulkhead.map(Locked::new),
         }
+    }
+
+    /// How many budgets there are.
+    fn budgets(&self) -> usize {
+        self.by_target.budgets.len() + self.budgets.len()
     }
 }
 
@@ -176,13 +169,15 @@ pub struct RetrierBuilder {
 impl RetrierBuilder {
     /// A circuit breaker for each target.
     pub fn breaker(mut self, policy: BreakerPolicy) -> Self {
-        self.parts.breaker = Some(Kept::ByTarget(policy));
+        self.parts.by_target.breaker = Some(policy);
+        self.parts.breaker = None;
         self
     }
 
     /// One breaker for all targets, and whoever else has it.
     pub fn breaker_of(mut self, breaker: &Locked<Breaker>) -> Self {
-        self.parts.breaker = Some(Kept::ByAll(breaker.clone()));
+        self.parts.by_target.breaker = None;
+        self.parts.breaker = Some(breaker.clone());
         self
     }
 
@@ -193,37 +188,44 @@ impl RetrierBuilder {
 
     /// The same with a share of it kept for calls of high priority.
     pub fn budget_with_reserve(mut self, policy: impl Into<BudgetPolicy>, share: Ratio) -> Self {
-        self.parts.budgets.push(Kept::ByTarget((policy.into(), share)));
+        self.parts.by_target.budgets.push((policy.into(), share));
         self
     }
 
     /// One budget for all targets, and whoever else has it: what keeps layers from multiplying each other's retries.
     pub fn budget_of(mut self, budget: &Locked<Budget>) -> Self {
-        self.parts.budgets.push(Kept::ByAll(budget.clone()));
+        self.parts.budgets.push((self.parts.budgets(), budget.clone()));
         self
     }
 
     /// An adaptive throttle for each target.
     pub fn throttle(mut self, policy: ThrottlePolicy) -> Self {
-        self.parts.throttle = Some(policy);
+        self.parts.by_target.throttle = Some(policy);
         self
     }
 
     /// A rate limit for each target.
     pub fn limiter(mut self, policy: LimiterPolicy) -> Self {
-        self.parts.limiter = Some(policy);
+        self.parts.by_target.limiter = Some(policy);
         self
     }
 
     /// An adaptive rate for each target.
     pub fn adaptive_rate(mut self) -> Self {
-        self.parts.adaptive = true;
+        self.parts.by_target.adaptive = true;
         self
     }
 
     /// A bulkhead for each target; one without a queue, since a call that waits is not told yet that a place is free.
     pub fn bulkhead(mut self, policy: BulkheadPolicy) -> Self {
-        self.parts.bulkhead = Some(policy);
+        self.parts.by_target.bulkhead = Some(policy);
+        self
+    }
+
+    /// All that each target has of its own, at once: it takes the place of what was added before, but for what is shared
+    /// by all targets.
+    pub fn common(mut self, policy: CommonPolicy) -> Self {
+        self.parts.by_target = policy;
         self
     }
 
@@ -240,24 +242,12 @@ impl RetrierBuilder {
     /// What cannot work about one of its parts, by the key of a policy file.
     pub fn build(self) -> Result<Retrier, PolicyError> {
         let Self { policy, parts, most_targets } = self;
-        if let Some(Kept::ByTarget(policy)) = &parts.breaker {
-            Breaker::new(policy.clone(), 0)?;
-        }
-        if parts.budgets.len() > MAX_BUDGETS {
+        parts.by_target.check()?;
+        if parts.budgets() > MAX_BUDGETS {
             return Err(PolicyError::new("budget", "a call draws on at most 4 budgets"));
         }
-        for kept in &parts.budgets {
-            if let Kept::ByTarget((policy, reserved)) = kept {
-                Budget::new(*policy)?.reserve(*reserved)?;
-            }
-        }
-        parts.throttle.map(Throttle::new).transpose()?;
-        parts.limiter.map(Limiter::new).transpose()?;
-        if let Some(policy) = parts.bulkhead {
-            Bulkhead::new(policy)?;
-            if policy.queue_length() > 0 {
-                return Err(PolicyError::new("bulkhead.queue", "must be 0: a waiting call is not woken yet"));
-            }
+        if parts.by_target.bulkhead.is_some_and(|policy| policy.queue_length() > 0) {
+            return Err(PolicyError::new("bulkhead.queue", "must be 0: a waiting call is not woken yet"));
         }
         if most_targets == 0 {
             return Err(PolicyError::new("max_targets", "must be at least 1"));

@@ -59,6 +59,20 @@ impl BudgetPolicy {
         }
     }
 
+    /// Looks whether it can work.
+    ///
+    /// # Errors
+    ///
+    /// What cannot, by the key of a policy file.
+    pub fn check(&self) -> Result<(), PolicyError> {
+        match self {
+            Self::TokenBucket(policy) => policy.check(),
+            Self::Window(policy) => policy.check(),
+            Self::Concurrent(policy) => policy.check(),
+            Self::Quota(policy) => policy.check(),
+        }
+    }
+
     /// Whether the budget needs to know the time.
     pub const fn needs_clock(&self) -> bool {
         match self {
@@ -213,23 +227,13 @@ impl Budget {
     ///
     /// What cannot work about it, by the key of a policy file.
     pub fn new(policy: impl Into<BudgetPolicy>) -> Result<Self, PolicyError> {
-        let state = match policy.into() {
-            BudgetPolicy::TokenBucket(policy) => {
-                policy.check()?;
-                State::TokenBucket(Tokens::new(policy))
-            }
-            BudgetPolicy::Window(policy) => {
-                policy.check()?;
-                State::Window(Recent::new(policy))
-            }
-            BudgetPolicy::Concurrent(policy) => {
-                policy.check()?;
-                State::Concurrent(UnderWay::new(policy))
-            }
-            BudgetPolicy::Quota(policy) => {
-                policy.check()?;
-                State::Quota(Left::new(policy))
-            }
+        let policy = policy.into();
+        policy.check()?;
+        let state = match policy {
+            BudgetPolicy::TokenBucket(policy) => State::TokenBucket(Tokens::new(policy)),
+            BudgetPolicy::Window(policy) => State::Window(Recent::new(policy)),
+            BudgetPolicy::Concurrent(policy) => State::Concurrent(UnderWay::new(policy)),
+            BudgetPolicy::Quota(policy) => State::Quota(Left::new(policy)),
         };
         Ok(Self { state, reserved: Ratio::ZERO })
     }
@@ -240,9 +244,7 @@ impl Budget {
     ///
     /// If it is all or more.
     pub fn reserve(self, share: Ratio) -> Result<Self, PolicyError> {
-        if share >= Ratio::ONE {
-            return Err(refuse("budget_share", "leaves nothing for other calls"));
-        }
+        check_reserve(share)?;
         Ok(Self { reserved: share, ..self })
     }
 
@@ -344,6 +346,13 @@ impl Budget {
             State::Quota(state) => state.balance(),
         }
     }
+}
+
+pub(crate) fn check_reserve(share: Ratio) -> Result<(), PolicyError> {
+    if share >= Ratio::ONE {
+        return Err(refuse("budget_share", "leaves nothing for other calls"));
+    }
+    Ok(())
 }
 
 /// What a budget holds, as plain data, to be stored and shown. Calls under way are not part of it.
