@@ -28,18 +28,30 @@ use crate::{Backoff, Class, Jitter, Memory, Multiplier, Outcome, PolicyError, Ra
 ///
 /// Thresholds are met where they are reached: 5 of 10 meet 0.5.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BreakerPolicy {
-    window: BreakerWindow,
-    min_calls: u32,
-    failures: Option<u32>,
-    failure_ratio: Option<Ratio>,
-    slow_ratio: Option<Ratio>,
-    slow_after: Duration,
-    open_for: Backoff,
-    max_probes: u32,
-    success_ratio: Ratio,
-    max_probe_duration: Duration,
-    ramp: Duration,
+    /// Over what it looks.
+    pub window: BreakerWindow,
+    /// How many calls the window must hold before ratios say anything.
+    pub min_calls: u32,
+    /// How many failures open it, whatever the ratio.
+    pub failures: Option<u32>,
+    /// The ratio of failures that opens it.
+    pub failure_ratio: Option<Ratio>,
+    /// The ratio of slow calls that opens it.
+    pub slow_ratio: Option<Ratio>,
+    /// From when on a call is slow.
+    pub slow_after: Duration,
+    /// How long it stays open.
+    pub open_for: Backoff,
+    /// How many probes half-open admits.
+    pub max_probes: u32,
+    /// The ratio of the probes that must succeed.
+    pub success_ratio: Ratio,
+    /// When a probe that has not come back is given up.
+    pub max_probe_duration: Duration,
+    /// Over which time the calls come back after the probes.
+    pub ramp: Duration,
 }
 
 /// Probes in one half-open state; each takes 16 bytes.

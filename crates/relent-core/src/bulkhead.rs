@@ -8,11 +8,16 @@ use crate::{PolicyError, Ratio, Timestamp};
 
 /// What a bulkhead is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BulkheadPolicy {
-    capacity: u32,
-    queue: u32,
-    max_wait: Duration,
-    retry_share: Ratio,
+    /// How many at once.
+    pub capacity: u32,
+    /// How many may wait.
+    pub queue: u32,
+    /// How long they may wait.
+    pub max_wait: Duration,
+    /// Which share of the places retries may hold.
+    pub retry_share: Ratio,
 }
 
 impl BulkheadPolicy {

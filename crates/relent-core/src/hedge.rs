@@ -14,9 +14,12 @@ use crate::{Class, Latencies, PolicyError, Ratio, Repeat, Timestamp};
 ///
 /// A call that is not safe to repeat is never hedged. Hedges cost: give them a [budget](crate::Budget).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HedgePolicy {
-    when: HedgeAfter,
-    max_attempts: u32,
+    /// When a hedge starts.
+    pub when: HedgeAfter,
+    /// How many attempts a call makes at most, the first included.
+    pub max_attempts: u32,
 }
 
 /// When a hedge starts.

@@ -91,5 +91,5 @@ pub use ratio::{Rate, Ratio};
 pub use rule::{Count, MAX_RULES, Rule, RuleId};
 pub use schedule::{Schedule, Stage};
 pub use shared::{Alone, Shared};
-pub use throttle::{Throttle, ThrottlePolicy};
+pub use throttle::{Throttle, ThrottleCurve, ThrottlePolicy};
 pub use time::Timestamp;

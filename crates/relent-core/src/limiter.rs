@@ -8,10 +8,14 @@ use crate::{PolicyError, Rate, Timestamp};
 
 /// What a rate limit is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LimiterPolicy {
-    rate: Rate,
-    burst: u32,
-    max_wait: Duration,
+    /// The rate.
+    pub rate: Rate,
+    /// How many may come at once after a quiet time.
+    pub burst: u32,
+    /// How long a call may be made to wait.
+    pub max_wait: Duration,
 }
 
 impl LimiterPolicy {

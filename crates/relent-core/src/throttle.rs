@@ -9,27 +9,43 @@ use crate::{Classes, Outcome, PolicyError, Timestamp};
 
 /// What a throttle is to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ThrottlePolicy {
-    curve: Curve,
-    window: Duration,
-    max_rejection: f64,
-    min_requests: u32,
-    rejected: Classes,
+    /// What share it rejects.
+    pub curve: ThrottleCurve,
+    /// How long outcomes count.
+    pub window: Duration,
+    /// The largest share that it rejects.
+    pub max_rejection: f64,
+    /// With fewer requests in the window it rejects none.
+    pub min_requests: u32,
+    /// What counts as rejected by the target.
+    pub rejected: Classes,
 }
 
+/// What share of its requests a throttle rejects, of which so many were made and so many accepted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Curve {
-    /// (n − k·accepted) / (n + 1), to the power of 1 / aggression.
-    Excess { k: f64, aggression: f64 },
-    /// 1 − ratio / threshold.
-    Shortfall { threshold: f64 },
+#[non_exhaustive]
+pub enum ThrottleCurve {
+    /// (requests − `k` · accepted) / (requests + 1), to the power of 1 / `aggression`.
+    Excess {
+        /// How many times as many requests as are accepted are let through, at least 1.
+        k: f64,
+        /// How steep it is, above 0.
+        aggression: f64,
+    },
+    /// 1 − (accepted / requests) / `threshold`.
+    Shortfall {
+        /// The ratio of accepted requests above which none is rejected.
+        threshold: f64,
+    },
 }
 
 impl ThrottlePolicy {
     /// Lets `k` times as many requests through as are accepted (SRE book, chapter 21: 2, over two minutes).
     pub const fn sre(k: f64) -> Self {
         Self {
-            curve: Curve::Excess { k, aggression: 1.0 },
+            curve: ThrottleCurve::Excess { k, aggression: 1.0 },
             window: Duration::from_secs(120),
             max_rejection: 1.0,
             min_requests: 0,
@@ -47,7 +63,7 @@ impl ThrottlePolicy {
     /// what is missing, at most 0.75. Over a window of two minutes, where theirs is an average that fades over as long.
     pub const fn finagle(threshold: f64) -> Self {
         Self {
-            curve: Curve::Shortfall { threshold },
+            curve: ThrottleCurve::Shortfall { threshold },
             max_rejection: 0.75,
             min_requests: 600,
             ..Self::sre(1.0)
@@ -59,8 +75,8 @@ impl ThrottlePolicy {
     #[must_use]
     pub const fn aggression(self, aggression: f64) -> Self {
         let curve = match self.curve {
-            Curve::Excess { k, .. } => Curve::Excess { k, aggression },
-            curve @ Curve::Shortfall { .. } => curve,
+            ThrottleCurve::Excess { k, .. } => ThrottleCurve::Excess { k, aggression },
+            curve @ ThrottleCurve::Shortfall { .. } => curve,
         };
         Self { curve, ..self }
     }
@@ -97,11 +113,11 @@ impl ThrottlePolicy {
         }
         let (requests, accepted) = (requests as f64, accepted as f64);
         let share = match self.curve {
-            Curve::Excess { k, aggression } => {
+            ThrottleCurve::Excess { k, aggression } => {
                 let excess = (requests - k * accepted) / (requests + 1.0);
                 if excess <= 0.0 { 0.0 } else { libm::pow(excess, 1.0 / aggression) }
             }
-            Curve::Shortfall { threshold } => 1.0 - accepted / requests / threshold,
+            ThrottleCurve::Shortfall { threshold } => 1.0 - accepted / requests / threshold,
         };
         share.clamp(0.0, self.max_rejection)
     }
@@ -113,13 +129,13 @@ impl ThrottlePolicy {
     /// What cannot, by the key of a policy file.
     pub fn check(&self) -> Result<(), PolicyError> {
         match self.curve {
-            Curve::Excess { k, .. } if !(k.is_finite() && k >= 1.0) => {
+            ThrottleCurve::Excess { k, .. } if !(k.is_finite() && k >= 1.0) => {
                 return Err(refuse("k", "must be a finite number of at least 1"));
             }
-            Curve::Excess { aggression, .. } if !(aggression.is_finite() && aggression > 0.0) => {
+            ThrottleCurve::Excess { aggression, .. } if !(aggression.is_finite() && aggression > 0.0) => {
                 return Err(refuse("aggression", "must be a finite number above 0"));
             }
-            Curve::Shortfall { threshold } if !(threshold > 0.0 && threshold <= 1.0) => {
+            ThrottleCurve::Shortfall { threshold } if !(threshold > 0.0 && threshold <= 1.0) => {
                 return Err(refuse("threshold", "must be above 0 and at most 1"));
             }
             _ => {}

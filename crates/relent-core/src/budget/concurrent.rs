@@ -10,9 +10,12 @@ use crate::{PolicyError, Ratio};
 /// A call is under way from its beginning to its end, its waits included, and a retry from the decision to make it:
 /// those that wait count. It knows no time, so it asks for no clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConcurrentBudget {
-    ratio: Ratio,
-    floor: u32,
+    /// Retries per call under way.
+    pub ratio: Ratio,
+    /// Retries that are allowed however few calls there are.
+    pub floor: u32,
 }
 
 impl ConcurrentBudget {

@@ -9,13 +9,20 @@ use crate::{Class, Outcome, PolicyError, Ratio};
 /// It knows no time, so it asks for no clock. Without any success it stays empty: what failed for good has spent what
 /// it cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Quota {
-    capacity: u32,
-    transient: u32,
-    throttled: u32,
-    timeout: u32,
-    not_sent: u32,
-    first_success: u32,
+    /// How much there is at most.
+    pub capacity: u32,
+    /// What a retry after a transient failure costs.
+    pub transient: u32,
+    /// What a retry after throttling costs.
+    pub throttled: u32,
+    /// What a retry after a timed-out attempt costs.
+    pub timeout: u32,
+    /// What a retry costs after nothing was sent.
+    pub not_sent: u32,
+    /// What a success at the first try adds.
+    pub first_success: u32,
 }
 
 impl Quota {

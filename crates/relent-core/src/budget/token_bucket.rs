@@ -9,13 +9,19 @@ use crate::{Hint, Outcome, PolicyError, Rate, Ratio, Timestamp};
 /// All amounts are in thousandths of a token, which is what gRPC prescribes for its ratio and what keeps ten
 /// successes of 0.1 from making anything but one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TokenBucket {
     capacity: u64,
-    refill: Option<Rate>,
-    per_success: u32,
-    per_failure: u32,
-    per_retry: u32,
-    half_full: bool,
+    /// What time brings back.
+    pub refill: Option<Rate>,
+    /// What a success brings, in thousandths of a token.
+    pub per_success: u32,
+    /// What a failure takes, in thousandths of a token.
+    pub per_failure: u32,
+    /// What a retry takes, in thousandths of a token.
+    pub per_retry: u32,
+    /// Whether a retry is allowed only while the bucket is more than half full.
+    pub half_full: bool,
 }
 
 /// Thousandths in a token.

@@ -15,10 +15,14 @@ use crate::{PolicyError, Ratio, Timestamp};
 /// Calls and retries both leave the window, in steps of a tenth of it. Over any such window there are never more
 /// retries than `ratio` × calls + `floor` × its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WindowBudget {
-    ratio: Ratio,
-    ttl: Duration,
-    floor: u32,
+    /// Retries per call.
+    pub ratio: Ratio,
+    /// How long calls and retries count.
+    pub ttl: Duration,
+    /// Retries per second that are allowed however few calls there are.
+    pub floor: u32,
 }
 
 impl WindowBudget {
