@@ -4,6 +4,7 @@ mod window;
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 
 pub use window::{BreakerWindow, WindowSnapshot};
@@ -11,7 +12,9 @@ use window::{Counts, Seen, Window};
 
 use crate::policy::refuse;
 use crate::time::nanos;
-use crate::{Backoff, Class, Jitter, Memory, Multiplier, Outcome, PolicyError, Ratio, Schedule, Timestamp};
+use crate::{
+    Backoff, Class, Jitter, Memory, Multiplier, Outcome, PolicyError, Ratio, Schedule, Timestamp, UnknownWord,
+};
 
 /// What a breaker is to be: over what it looks, at what it opens, for how long, and how it closes again.
 ///
@@ -25,6 +28,7 @@ use crate::{Backoff, Class, Jitter, Memory, Multiplier, Outcome, PolicyError, Ra
 /// | `success_ratio` | 1 | of the probes |
 /// | `max_probe_duration` | 60 s | a probe that hangs must not keep everybody out |
 /// | `ramp` | none | |
+/// | `mode` | automatic | |
 ///
 /// Thresholds are met where they are reached: 5 of 10 meet 0.5.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +56,8 @@ pub struct BreakerPolicy {
     pub max_probe_duration: Duration,
     /// Over which time the calls come back after the probes.
     pub ramp: Duration,
+    /// In which mode it begins.
+    pub mode: BreakerMode,
 }
 
 /// Probes in one half-open state; each takes 16 bytes.
@@ -89,6 +95,7 @@ impl BreakerPolicy {
             success_ratio: Ratio::ONE,
             max_probe_duration: Duration::from_secs(60),
             ramp: Duration::ZERO,
+            mode: BreakerMode::Automatic,
         }
     }
 
@@ -153,6 +160,12 @@ impl BreakerPolicy {
     #[must_use]
     pub fn ramp(self, ramp: Duration) -> Self {
         Self { ramp, ..self }
+    }
+
+    /// The mode that it begins in, until it is [set by hand](Breaker::set_mode). Default: [`BreakerMode::Automatic`].
+    #[must_use]
+    pub fn mode(self, mode: BreakerMode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Over what it looks.
@@ -225,6 +238,9 @@ pub enum BreakerMode {
 }
 
 impl BreakerMode {
+    /// All modes.
+    pub const ALL: [Self; 4] = [Self::Automatic, Self::ForcedOpen, Self::Disabled, Self::MetricsOnly];
+
     /// The mode's stable word: `"automatic"`, `"forced_open"` …
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -233,6 +249,14 @@ impl BreakerMode {
             Self::Disabled => "disabled",
             Self::MetricsOnly => "metrics_only",
         }
+    }
+}
+
+impl FromStr for BreakerMode {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        Self::ALL.into_iter().find(|known| known.as_str() == word).ok_or(UnknownWord)
     }
 }
 
@@ -257,6 +281,9 @@ pub enum BreakerState {
 }
 
 impl BreakerState {
+    /// All states.
+    pub const ALL: [Self; 4] = [Self::Closed, Self::Returning, Self::Open, Self::HalfOpen];
+
     /// The state's stable word: `"closed"`, `"half_open"` …
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -265,6 +292,14 @@ impl BreakerState {
             Self::Open => "open",
             Self::HalfOpen => "half_open",
         }
+    }
+}
+
+impl FromStr for BreakerState {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        Self::ALL.into_iter().find(|known| known.as_str() == word).ok_or(UnknownWord)
     }
 }
 
@@ -399,7 +434,7 @@ impl Breaker {
         let probes = (0..policy.max_probes).map(|_| Probe::Free).collect();
         Ok(Self {
             seed,
-            mode: BreakerMode::Automatic,
+            mode: policy.mode,
             phase: Phase::Closed,
             window: Window::new(policy.window),
             probes,

@@ -54,7 +54,7 @@ impl HedgeAfter {
             Self::Fixed(_) => "fixed",
             Self::Quantile { .. } => "quantile",
             Self::AtOnce => "at_once",
-            Self::Failure => "failure",
+            Self::Failure => "on_failure",
         }
     }
 }

@@ -709,3 +709,25 @@ proptest! {
 fn ms(ms: u64) -> Timestamp {
     Timestamp::from_duration(Duration::from_millis(ms))
 }
+
+#[test]
+fn a_mode_that_was_asked_for_holds_from_the_beginning() {
+    let admits = |mode| {
+        let policy = BreakerPolicy::consecutive(1).mode(mode);
+        let mut breaker = Breaker::new(policy, 7).unwrap();
+        let now = Timestamp::ZERO;
+        let permit = breaker.admit(now).ok()?;
+        breaker.settle(permit, &Outcome::of(Class::Transient), now);
+        Some(breaker.admit(now).map(|permit| breaker.release(permit)).is_ok())
+    };
+    assert_eq!(admits(BreakerMode::Automatic), Some(false));
+    assert_eq!(admits(BreakerMode::ForcedOpen), None);
+    assert_eq!(admits(BreakerMode::Disabled), Some(true));
+    assert_eq!(admits(BreakerMode::MetricsOnly), Some(true));
+    for mode in BreakerMode::ALL {
+        assert_eq!(mode.as_str().parse(), Ok(mode));
+    }
+    for state in BreakerState::ALL {
+        assert_eq!(state.as_str().parse(), Ok(state));
+    }
+}
