@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use crate::time::nanos;
 use crate::{
-    Backoff, Class, Count, Hint, HintMode, MAX_RULES, Memory, OnDeadline, Outcome, OverMax, Policy, Reason,
-    RuleId, Shared, Source, Timestamp,
+    Backoff, Class, Count, Hint, HintMode, MAX_RULES, Memory, OnBudget, OnDeadline, Outcome, OverMax, Policy,
+    Reason, RuleId, Shared, Source, Timestamp,
 };
 
 /// One call, as far as it has come: plain data, no heap, can be stored and resumed.
@@ -86,7 +86,7 @@ pub enum Decision {
     Stop {
         /// Why.
         reason: Reason,
-        /// After this wait; only where a preset waits before it gives an error back (AWS long polling).
+        /// After this wait; only where the policy waits when a budget refuses ([`OnBudget::Wait`]).
         after: Option<Duration>,
     },
 }
@@ -178,7 +178,9 @@ impl Call {
         }
         // The budget comes last: only a retry that will really happen may cost the others one.
         if let Err(reason) = shared.withdraw(&outcome, moment.now) {
-            return Decision::stop(reason);
+            let wait = Duration::from_nanos(after);
+            let waits = reason == Reason::BudgetExhausted && policy.on_budget == OnBudget::Wait;
+            return Decision::Stop { reason, after: waits.then_some(wait) };
         }
         Decision::Retry { after: Duration::from_nanos(after), source: wait.source }
     }

@@ -86,7 +86,7 @@ pub use limiter::{Limiter, LimiterPolicy, Reservation, Turn};
 pub use multiplier::Multiplier;
 pub use outcome::{Outcome, Repeat};
 pub use plan::CommonPolicy;
-pub use policy::{Deadline, OnDeadline, Policy, PolicyBuilder, PolicyError};
+pub use policy::{Deadline, OnBudget, OnDeadline, Policy, PolicyBuilder, PolicyError};
 pub use ratio::{Rate, Ratio};
 pub use rule::{Count, MAX_RULES, Rule, RuleId};
 pub use schedule::{Schedule, Stage};

@@ -29,6 +29,7 @@ pub struct Policy {
     pub(crate) max_attempts: Option<NonZeroU32>,
     pub(crate) deadline: Option<Deadline>,
     pub(crate) on_deadline: OnDeadline,
+    pub(crate) on_budget: OnBudget,
     pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) backoff: Backoff,
     pub(crate) hint: HintPolicy,
@@ -72,6 +73,17 @@ pub enum OnDeadline {
     /// a tenth of its first wait, so that the attempts before the deadline do not become a storm, nor below what a hint
     /// asked for. A hint never is cut.
     Fit,
+}
+
+/// What happens when a budget refuses a retry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnBudget {
+    /// The call ends at once.
+    #[default]
+    Stop,
+    /// The call waits as long as it would have before the retry, then ends: for callers that ask again at once whatever
+    /// they are told, as those do who poll a queue (AWS SDKs since 2026, operations that poll).
+    Wait,
 }
 
 const DEFAULT_ATTEMPTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(3);
@@ -142,6 +154,11 @@ impl Policy {
     /// What happens with a wait that would reach past it.
     pub fn on_deadline(&self) -> OnDeadline {
         self.on_deadline
+    }
+
+    /// What happens when a budget refuses a retry.
+    pub fn on_budget(&self) -> OnBudget {
+        self.on_budget
     }
 
     /// The end of one attempt.
@@ -229,6 +246,7 @@ impl Default for Policy {
             max_attempts: Some(DEFAULT_ATTEMPTS),
             deadline: None,
             on_deadline: OnDeadline::Stop,
+            on_budget: OnBudget::Stop,
             attempt_timeout: None,
             backoff: Backoff::new(Schedule::exponential(Duration::from_millis(100))),
             hint: HintPolicy::DEFAULT,
@@ -287,6 +305,12 @@ impl PolicyBuilder {
     /// What happens with a wait that would reach past the deadline. Default: [`OnDeadline::Stop`].
     pub fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
         self.policy.on_deadline = on_deadline;
+        self
+    }
+
+    /// What happens when a budget refuses a retry. Default: [`OnBudget::Stop`]. Without a budget it has no effect.
+    pub fn on_budget(mut self, on_budget: OnBudget) -> Self {
+        self.policy.on_budget = on_budget;
         self
     }
 

@@ -15,9 +15,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use relent_core::{
     AdaptiveRate, Backoff, Breaker, BreakerPolicy, BreakerState, Budget, Bulkhead, BulkheadPolicy, Call,
-    Class, Common, ConcurrentBudget, Decision, Held, Jitter, Limiter, LimiterPolicy, Moment, Outcome, Policy,
-    Priority, Quota, Rate, Ratio, Reason, Schedule, Share, Shared, Source, Start, Throttle, ThrottlePolicy,
-    Timestamp, TokenBucket, WindowBudget,
+    Class, Common, ConcurrentBudget, Decision, Held, Hint, Jitter, Limiter, LimiterPolicy, Moment, OnBudget,
+    Outcome, Policy, Priority, Quota, Rate, Ratio, Reason, Schedule, Share, Shared, Source, Start, Throttle,
+    ThrottlePolicy, Timestamp, TokenBucket, WindowBudget,
 };
 
 fn ms(ms: u64) -> Timestamp {
@@ -122,6 +122,29 @@ fn a_quota_over_whole_calls() {
     assert_eq!(balance(&mut common), 5);
     assert_eq!(play(&mut common, &[F, S]), Reason::Succeeded);
     assert_eq!(balance(&mut common), 5);
+}
+
+/// The AWS SDKs' operations that poll: only where the budget refuses does the error come back late.
+#[test]
+fn a_policy_may_wait_where_a_budget_refuses() {
+    let builder = Policy::constant(millis(100)).jitter(Jitter::None).deadline(millis(60_000));
+    let end = |on_budget, outcome: Outcome, now| {
+        let policy = builder.clone().on_budget(on_budget).build().unwrap();
+        let budgets = vec![Budget::new(Quota::new(1, 1)).unwrap()];
+        let mut common = Common { budgets, ..Common::default() };
+        let _ = Caller::new(policy.clone(), ms(0)).decide(&mut common, F, ms(0));
+        let Caller { mut call, mut held, .. } = Caller::new(policy.clone(), ms(0));
+        let mut share = Share { parts: &mut common, held: &mut held };
+        call.decide(&policy, &mut share, outcome, Moment::at(ms(now), 0))
+    };
+    let failed = Outcome::of(F);
+    let late = |ms| Decision::Stop { reason: Reason::BudgetExhausted, after: Some(millis(ms)) };
+    assert_eq!(end(OnBudget::Wait, failed, 0), late(100));
+    assert_eq!(end(OnBudget::Wait, failed.hint(Hint::Pushback(millis(5_000))), 0), late(5_000));
+    // No other end is late, and this one never past the deadline.
+    assert_eq!(end(OnBudget::Stop, failed, 0), stop(Reason::BudgetExhausted));
+    assert_eq!(end(OnBudget::Wait, Outcome::of(Class::Permanent), 0), stop(Reason::NotRetryable));
+    assert_eq!(end(OnBudget::Wait, failed, 59_900), stop(Reason::DeadlineWouldPass));
 }
 
 #[test]

@@ -99,8 +99,8 @@ pub use relent_core::{
 };
 pub use relent_core::{
     Backoff, Bound, Class, Classes, Count, Deadline, Decision, First, Hint, HintMode, HintPolicy, Jitter,
-    MAX_RULES, Multiplier, OnDeadline, Outcome, OverMax, Policy, PolicyBuilder, PolicyError, Range, Reason,
-    Repeat, Rule, RuleId, Schedule, Source, Stage, Timestamp, Waits,
+    MAX_RULES, Multiplier, OnBudget, OnDeadline, Outcome, OverMax, Policy, PolicyBuilder, PolicyError, Range,
+    Reason, Repeat, Rule, RuleId, Schedule, Source, Stage, Timestamp, Waits,
 };
 
 #[cfg(feature = "tokio")]
