@@ -110,6 +110,11 @@ impl Call {
         Self { began, memory: Memory(0), attempts: 0, streak: 0, own: [0; MAX_RULES], owner: 0 }
     }
 
+    /// A call that began then and has had so many failures.
+    pub(crate) const fn after(began: Option<Timestamp>, failures: u32) -> Self {
+        Self { attempts: failures, streak: failures, ..Self::new(began) }
+    }
+
     /// Whether the first attempt may begin: at once, after the initial spread, or not at all.
     #[inline]
     pub fn start<S: Shared + ?Sized>(&self, policy: &Policy, shared: &mut S, moment: Moment) -> Start {

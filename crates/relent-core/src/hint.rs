@@ -18,6 +18,28 @@ pub enum Hint {
     Stop,
 }
 
+impl Hint {
+    /// What gRPC's header `grpc-retry-pushback-ms` asks for (gRFC A6): a wait in milliseconds as a signed 32-bit
+    /// number; where it is negative, or no such number, no retry.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use relent_core::Hint;
+    ///
+    /// assert_eq!(Hint::pushback_ms("250"), Hint::Pushback(Duration::from_millis(250)));
+    /// assert_eq!(Hint::pushback_ms("-1"), Hint::Stop);
+    /// assert_eq!(Hint::pushback_ms("soon"), Hint::Stop);
+    /// ```
+    pub fn pushback_ms(header: &str) -> Self {
+        let digits = header.bytes().all(|byte| byte.is_ascii_digit());
+        match header.parse::<i32>().ok().and_then(|wait| u64::try_from(wait).ok()) {
+            // The parser of numbers lets a plus sign pass.
+            Some(wait) if digits => Self::Pushback(Duration::from_millis(wait)),
+            _ => Self::Stop,
+        }
+    }
+}
+
 /// What a policy makes of hints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HintPolicy {

@@ -60,6 +60,7 @@ mod rule;
 mod schedule;
 mod shared;
 mod slots;
+mod step_functions;
 mod throttle;
 mod time;
 
@@ -91,5 +92,6 @@ pub use ratio::{Rate, Ratio};
 pub use rule::{Count, MAX_RULES, Rule, RuleId};
 pub use schedule::{Schedule, Stage};
 pub use shared::{Alone, Shared};
+pub use step_functions::{ErrorNames, Retrier, StateExecution, StateRetry};
 pub use throttle::{Throttle, ThrottleCurve, ThrottlePolicy};
 pub use time::Timestamp;
