@@ -3,14 +3,14 @@
 use std::future::Future;
 use std::pin::pin;
 
+use relent_core::{Alone, Policy, Start};
 #[cfg(feature = "tokio")]
 use relent_core::{Call, Timestamp};
-use relent_core::{Policy, Start};
 
 #[cfg(feature = "tokio")]
 use crate::drive::Ended;
 use crate::drive::{Course, drive, limited, report};
-use crate::with::{Async, Judge, Notify, Options};
+use crate::with::{Async, Judge, Notify, Options, Sharing};
 use crate::{Attempt, ByFailure, DefaultTimer, Error, Quiet, Report, Timer, With};
 #[cfg(feature = "tokio")]
 use crate::{AttemptToken, Clock, Failure, TokioTimer};
@@ -98,13 +98,12 @@ where
     F: Future<Output = Result<R, E>>,
     E: Failure<Via>,
 {
+    let course = Course::new(policy, Options::default(), ByFailure, Quiet, TokioTimer, Alone);
     let (course, ended) = match ended {
-        None => (Course::new(policy, Options::default(), ByFailure, Quiet, TokioTimer), None),
-        Some((call, ended)) => {
-            (Course::begun(policy, Options::default(), ByFailure, Quiet, TokioTimer, call.began), Some(ended))
-        }
+        None => (course, None),
+        Some((call, ended)) => (course.begun(call.began), Some(ended)),
     };
-    drive::<R, E, _, _, _, Via, _, F>(course, move |_attempt| operation(), ended).await
+    drive::<R, E, _, _, _, Via, _, _, F>(course, move |_attempt| operation(), ended).await
 }
 
 /// A call without options, before its first attempt: no more than a success at once needs.
@@ -160,11 +159,12 @@ pub fn with(policy: &Policy) -> With<'_, ByFailure, Quiet, Async<DefaultTimer>> 
         classify: ByFailure,
         notify: Quiet,
         timer: Async(Default::default()),
+        shares: Alone,
     }
 }
 
 // The bound on the timer stands at the methods, where the compiler says what it asks for.
-impl<'a, C, N, T> With<'a, C, N, Async<T>> {
+impl<'a, C, N, T, S> With<'a, C, N, Async<T>, S> {
     /// Calls `operation` until it succeeds or the policy says stop.
     ///
     /// # Errors
@@ -174,39 +174,59 @@ impl<'a, C, N, T> With<'a, C, N, Async<T>> {
     ///
     /// The call begins when the future is first polled. It is `Send` where operation, error, hook and timer are.
     #[inline]
-    pub async fn retry<R, E, Via, O, F>(self, mut operation: O) -> Result<R, Error<E, C::Kind>>
+    pub fn retry<R, E, Via, O, F>(
+        self,
+        mut operation: O,
+    ) -> impl Future<Output = Result<R, Error<E, C::Kind>>> + use<'a, C, N, T, S, R, E, Via, O, F>
     where
         T: Timer,
+        S: Sharing<T>,
         C: Judge<R, E, Via>,
         N: Notify<E>,
         O: FnMut(Attempt<T>) -> F,
         F: Future<Output = Result<R, E>>,
     {
-        let Self { policy, options, classify, notify, timer } = self;
-        let mut course = Course::new(policy, options, classify, notify, timer.0);
-        let Start::Go = course.start() else {
-            return Box::pin(drive(course, operation, None)).await;
-        };
-        // Lent exclusively: what is shared over an await would have to be `Sync` for the call to be `Send`.
-        let lent = &mut course;
-        let ended = limited(pin!(operation(lent.attempt())), move || lent.attempt_token()).await;
-        match course.settle_quietly(ended) {
-            Ok(value) => Ok(value),
-            Err(ended) => Box::pin(drive(course, operation, Some(ended))).await,
+        let mut course = self.course();
+        async move {
+            let Start::Go = course.start() else {
+                return Box::pin(drive(course, operation, None)).await;
+            };
+            // Lent exclusively: what is shared over an await would have to be `Sync` for the call to be `Send`.
+            let lent = &mut course;
+            let ended = limited(pin!(operation(lent.attempt())), move || lent.attempt_token()).await;
+            match course.settle_quietly(ended) {
+                Ok(value) => Ok(value),
+                Err(ended) => Box::pin(drive(course, operation, Some(ended))).await,
+            }
         }
     }
 
     /// [`With::retry`] with the call's history and the reason why it ended, beside an `Ok` too.
-    pub async fn retry_report<R, E, Via, O, F>(self, operation: O) -> Report<R, E, C::Kind>
+    pub fn retry_report<R, E, Via, O, F>(
+        self,
+        operation: O,
+    ) -> impl Future<Output = Report<R, E, C::Kind>> + use<'a, C, N, T, S, R, E, Via, O, F>
     where
         T: Timer,
+        S: Sharing<T>,
         C: Judge<R, E, Via>,
         N: Notify<E>,
         O: FnMut(Attempt<T>) -> F,
         F: Future<Output = Result<R, E>>,
     {
-        let Self { policy, options, classify, notify, timer } = self;
-        let course = Course::new(policy, options, classify, notify, timer.0).remembering();
-        report(course, operation, None).await
+        report(self.course().remembering(), operation, None)
+    }
+
+    #[inline]
+    fn course<R, E, Via>(self) -> Course<'a, R, E, C, N, T, Via, S::Member>
+    where
+        T: Timer,
+        S: Sharing<T>,
+        C: Judge<R, E, Via>,
+        N: Notify<E>,
+    {
+        let Self { policy, options, classify, notify, timer: Async(timer), shares } = self;
+        let member = shares.joined(&timer, options.rank());
+        Course::new(policy, options, classify, notify, timer, member)
     }
 }

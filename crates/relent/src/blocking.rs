@@ -6,11 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use relent_core::{Policy, Timestamp};
+use relent_core::{Alone, Policy, Timestamp};
 
 use crate::drive::{Course, Ended, run};
 use crate::timer::timestamp;
-use crate::with::{Blocking, Judge, Notify, Options};
+use crate::with::{Blocking, Judge, Notify, Options, Sharing};
 use crate::{Attempt, ByFailure, Clock, Error, Failure, Quiet, Report, Token, With};
 
 /// Calls `operation` until it succeeds or `policy` says stop, waiting on this thread.
@@ -58,12 +58,10 @@ fn rest<R, E: Failure<Via>, Via>(
     mut operation: impl FnMut() -> Result<R, E>,
     failed: Option<E>,
 ) -> Result<R, Error<E, E::Kind>> {
-    let course = match failed {
-        Some(_) => Course::begun(policy, Options::default(), ByFailure, Quiet, SystemTimer, began),
-        None => Course::new(policy, Options::default(), ByFailure, Quiet, SystemTimer),
-    };
+    let course = Course::new(policy, Options::default(), ByFailure, Quiet, SystemTimer, Alone);
+    let course = if failed.is_some() { course.begun(began) } else { course };
     let ended = failed.map(|error| Ended::Returned(Err(error)));
-    run::<R, E, _, _, _, Via>(course, move |_attempt| operation(), ended).result
+    run::<R, E, _, _, _, Via, _>(course, move |_attempt| operation(), ended).result
 }
 
 /// Begins a blocking call with options, which ends in `retry`. See [`relent::with`](fn@crate::with).
@@ -74,10 +72,11 @@ pub fn with(policy: &Policy) -> With<'_, ByFailure, Quiet, Blocking<SystemTimer>
         classify: ByFailure,
         notify: Quiet,
         timer: Blocking(SystemTimer),
+        shares: Alone,
     }
 }
 
-impl<C, N, T> With<'_, C, N, Blocking<T>> {
+impl<C, N, T, S> With<'_, C, N, Blocking<T>, S> {
     /// Calls `operation` until it succeeds or the policy says stop, waiting on this thread.
     ///
     /// # Errors
@@ -90,6 +89,7 @@ impl<C, N, T> With<'_, C, N, Blocking<T>> {
     ) -> Result<R, Error<E, C::Kind>>
     where
         T: Timer,
+        S: Sharing<T>,
         C: Judge<R, E, Via>,
         N: Notify<E>,
     {
@@ -103,6 +103,7 @@ impl<C, N, T> With<'_, C, N, Blocking<T>> {
     ) -> Report<R, E, C::Kind>
     where
         T: Timer,
+        S: Sharing<T>,
         C: Judge<R, E, Via>,
         N: Notify<E>,
     {
@@ -110,14 +111,15 @@ impl<C, N, T> With<'_, C, N, Blocking<T>> {
     }
 }
 
-impl<'a, C, N, T: Timer> With<'a, C, N, Blocking<T>> {
-    fn course<R, E, Via>(self) -> Course<'a, R, E, C, N, T, Via>
+impl<'a, C, N, T: Timer, S: Sharing<T>> With<'a, C, N, Blocking<T>, S> {
+    fn course<R, E, Via>(self) -> Course<'a, R, E, C, N, T, Via, S::Member>
     where
         C: Judge<R, E, Via>,
         N: Notify<E>,
     {
-        let Self { policy, options, classify, notify, timer } = self;
-        Course::new(policy, options, classify, notify, timer.0)
+        let Self { policy, options, classify, notify, timer: Blocking(timer), shares } = self;
+        let member = shares.joined(&timer, options.rank());
+        Course::new(policy, options, classify, notify, timer, member)
     }
 }
 

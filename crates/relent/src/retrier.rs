@@ -282,23 +282,18 @@ impl Target {
     /// retrier.at("host:443").with().retry(|_attempt| charge()).await?;
     /// # Ok(()) }
     /// ```
-    pub fn with(&self) -> With<'_, ByFailure, Quiet, Async<DefaultTimer>> {
+    pub fn with(&self) -> With<'_, ByFailure, Quiet, Async<DefaultTimer>, &Self> {
         crate::with(self.policy()).at(self)
     }
 
     /// Begins a blocking call to this target. See [`relent::blocking::with`](crate::blocking::with).
-    pub fn blocking(&self) -> With<'_, ByFailure, Quiet, Blocking<SystemTimer>> {
+    pub fn blocking(&self) -> With<'_, ByFailure, Quiet, Blocking<SystemTimer>, &Self> {
         crate::blocking::with(self.policy()).at(self)
     }
 
     /// Joins those that share the target, for one call that a driver of one's own makes.
     pub fn join<T: Clock>(&self, clock: T) -> Member<T> {
         Member::new(Arc::clone(&self.state), clock)
-    }
-
-    /// Whether any of what is shared needs to know the time.
-    pub(crate) fn needs_clock(&self) -> bool {
-        self.state.needs_clock
     }
 
     /// The target's breaker, to be looked at or controlled by hand.

@@ -4,24 +4,25 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use relent_core::{Outcome, Policy};
+use relent_core::{Alone, Outcome, Policy, Priority};
 
 use crate::attempt::Key;
-use crate::{Event, Failure, Target, Targets, Token};
+use crate::{Clock, Event, Failure, Member, Target, Targets, Token};
 
 /// A call's options, begun by [`relent::with`](fn@crate::with) or [`blocking::with`](crate::blocking::with) and ended by
 /// `retry`.
 ///
-/// The type parameters say how outcomes are classified, who is notified, and who sleeps; they follow from the calls
-/// below and need not be written down.
+/// The type parameters say how outcomes are classified, who is notified, who sleeps, and what is shared with other
+/// calls; they follow from the calls below and need not be written down.
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until `retry` is called"]
-pub struct With<'a, C, N, T> {
+pub struct With<'a, C, N, T, S = Alone> {
     pub(crate) policy: &'a Policy,
     pub(crate) options: Options<'a>,
     pub(crate) classify: C,
     pub(crate) notify: N,
     pub(crate) timer: T,
+    pub(crate) shares: S,
 }
 
 /// What a call may be told that is not part of its policy.
@@ -34,7 +35,14 @@ pub(crate) struct Options<'a> {
     pub(crate) cancel: Option<Token>,
     pub(crate) key: Option<Key>,
     pub(crate) idempotent: Option<bool>,
-    pub(crate) at: Option<&'a Target>,
+}
+
+impl Options<'_> {
+    /// The priority as budgets know it.
+    #[inline]
+    pub(crate) fn rank(&self) -> Priority {
+        if self.priority >= Some(1) { Priority::High } else { Priority::Normal }
+    }
 }
 
 impl std::fmt::Debug for Options<'_> {
@@ -46,12 +54,12 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-impl<'a, C, N, T> With<'a, C, N, T> {
+impl<'a, C, N, T, S> With<'a, C, N, T, S> {
     /// Says which errors are worth another try: the closure returns true for those that are, or a
     /// [`Class`](crate::Class), or a whole [`Outcome`]. Every `Ok` is a success. No bounds on the error: one that is no
     /// `std::error::Error` itself but leads to one, such as an `anyhow::Error`, becomes the call's `source` by
     /// [`Error::into_kind`](crate::Error::into_kind).
-    pub fn when<E, O, F>(self, again: F) -> With<'a, WhenError<F, E, O>, N, T>
+    pub fn when<E, O, F>(self, again: F) -> With<'a, WhenError<F, E, O>, N, T, S>
     where
         F: FnMut(&E) -> O,
         O: Into<Outcome>,
@@ -61,7 +69,7 @@ impl<'a, C, N, T> With<'a, C, N, T> {
 
     /// Classifies whole results: for an `Ok` that is a failure all the same, such as a response with status 503. A
     /// final `Ok` comes back as it is, whatever its class.
-    pub fn classify<R, E, O, F>(self, class: F) -> With<'a, WhenResult<F, R, E, O>, N, T>
+    pub fn classify<R, E, O, F>(self, class: F) -> With<'a, WhenResult<F, R, E, O>, N, T, S>
     where
         F: FnMut(&Result<R, E>) -> O,
         O: Into<Outcome>,
@@ -71,12 +79,12 @@ impl<'a, C, N, T> With<'a, C, N, T> {
 
     /// Calls `hook` with each event. Hooks see; they do not decide. With a hook, the clock is read for the events' times
     /// even where the policy needs none.
-    pub fn notify<E, F>(self, hook: F) -> With<'a, C, Hook<F, E>, T>
+    pub fn notify<E, F>(self, hook: F) -> With<'a, C, Hook<F, E>, T, S>
     where
         F: FnMut(&Event<'_, E>),
     {
-        let Self { policy, options, classify, timer, .. } = self;
-        With { policy, options, classify, notify: Hook(hook, PhantomData), timer }
+        let Self { policy, options, classify, timer, shares, .. } = self;
+        With { policy, options, classify, notify: Hook(hook, PhantomData), timer, shares }
     }
 
     /// Ends the call when `token` is cancelled: in an attempt or in a wait, at once, and without another try.
@@ -100,9 +108,9 @@ impl<'a, C, N, T> With<'a, C, N, T> {
 
     /// Makes the call one of those that share `target`: its breaker, its budgets, its limits. The policy stays this one.
     /// What the call is told to be [to](Self::target) is for its events only.
-    pub fn at(mut self, target: &'a Target) -> Self {
-        self.options.at = Some(target);
-        self
+    pub fn at(self, target: &'a Target) -> With<'a, C, N, T, &'a Target> {
+        let Self { policy, options, classify, notify, timer, .. } = self;
+        With { policy, options, classify, notify, timer, shares: target }
     }
 
     /// The call's priority, for events and shared state: from 1 on it may take what budgets keep for calls of high
@@ -134,17 +142,83 @@ impl<'a, C, N, T> With<'a, C, N, T> {
     }
 
     /// Another timer: for another runtime, or for tests.
-    pub fn timer<U>(self, timer: U) -> With<'a, C, N, <T as Colour>::Of<U>>
+    pub fn timer<U>(self, timer: U) -> With<'a, C, N, <T as Colour>::Of<U>, S>
     where
         T: Colour,
     {
-        let Self { policy, options, classify, notify, timer: old } = self;
-        With { policy, options, classify, notify, timer: old.replaced(timer) }
+        let Self { policy, options, classify, notify, timer: old, shares } = self;
+        With { policy, options, classify, notify, timer: old.replaced(timer), shares }
     }
 
-    fn judged_by<D>(self, classify: D) -> With<'a, D, N, T> {
-        let Self { policy, options, notify, timer, .. } = self;
-        With { policy, options, classify, notify, timer }
+    fn judged_by<D>(self, classify: D) -> With<'a, D, N, T, S> {
+        let Self { policy, options, notify, timer, shares, .. } = self;
+        With { policy, options, classify, notify, timer, shares }
+    }
+}
+
+/// What a call shares with others: nothing ([`Alone`]), or a [`Target`]. A question for the compiler, so that a call that
+/// shares nothing carries nothing.
+pub trait Sharing<T> {
+    /// What the call is asked through, and holds.
+    type Member: Membership;
+
+    /// The call begins to share.
+    fn joined(self, clock: &T, priority: Priority) -> Self::Member;
+}
+
+/// A call's part in what is shared.
+pub trait Membership: relent_core::Shared {
+    /// Whether anything is shared at all.
+    const SHARES: bool;
+
+    /// Whether any of it needs to know the time.
+    fn needs_clock(&self) -> bool;
+
+    /// Which budget refused the last retry, by its index.
+    fn refused_by(&self) -> Option<usize>;
+}
+
+impl<T> Sharing<T> for Alone {
+    type Member = Self;
+
+    #[inline]
+    fn joined(self, _clock: &T, _priority: Priority) -> Self {
+        self
+    }
+}
+
+impl Membership for Alone {
+    const SHARES: bool = false;
+
+    #[inline]
+    fn needs_clock(&self) -> bool {
+        false
+    }
+
+    fn refused_by(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl<T: Clock> Sharing<T> for &Target {
+    type Member = Member<T>;
+
+    #[inline]
+    fn joined(self, clock: &T, priority: Priority) -> Member<T> {
+        self.join(clock.clone()).priority(priority)
+    }
+}
+
+impl<T: Clock> Membership for Member<T> {
+    const SHARES: bool = true;
+
+    #[inline]
+    fn needs_clock(&self) -> bool {
+        Self::needs_clock(self)
+    }
+
+    fn refused_by(&self) -> Option<usize> {
+        Self::refused_by(self)
     }
 }
 

@@ -65,7 +65,7 @@ impl<'a> Bench<'a> {
         (step, if step.ok { Ok(said) } else { Err(said) })
     }
 
-    fn options<'b, C, N, T>(&'b self, mut with: With<'b, C, N, T>) -> With<'b, C, N, T> {
+    fn options<'b, C, N, T, S>(&'b self, mut with: With<'b, C, N, T, S>) -> With<'b, C, N, T, S> {
         if self.script.cancelled_at.is_some() {
             with = with.cancel_on(&self.token);
         }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use relent_core::{Decision, Start};
 
 use super::{Course, Ended, Guard};
-use crate::with::{Judge, Notify};
+use crate::with::{Judge, Membership, Notify};
 use crate::{Attempt, AttemptToken, Error, Report, Timer, Token};
 
 /// What a call returns.
-pub(crate) async fn drive<R, E, C, N, T, Via, O, F>(
-    course: Course<'_, R, E, C, N, T, Via>,
+pub(crate) async fn drive<R, E, C, N, T, Via, M, O, F>(
+    course: Course<'_, R, E, C, N, T, Via, M>,
     operation: O,
     ended: Option<Ended<R, E>>,
 ) -> Result<R, Error<E, C::Kind>>
@@ -21,6 +21,7 @@ where
     C: Judge<R, E, Via>,
     N: Notify<E>,
     T: Timer,
+    M: Membership,
     O: FnMut(Attempt<T>) -> F,
     F: Future<Output = Result<R, E>>,
 {
@@ -28,8 +29,8 @@ where
 }
 
 /// Attempts, asks and waits until the core says stop. `ended` is the first attempt's end, where it was already made.
-pub(crate) async fn report<R, E, C, N, T, Via, O, F>(
-    mut course: Course<'_, R, E, C, N, T, Via>,
+pub(crate) async fn report<R, E, C, N, T, Via, M, O, F>(
+    mut course: Course<'_, R, E, C, N, T, Via, M>,
     mut operation: O,
     mut ended: Option<Ended<R, E>>,
 ) -> Report<R, E, C::Kind>
@@ -37,6 +38,7 @@ where
     C: Judge<R, E, Via>,
     N: Notify<E>,
     T: Timer,
+    M: Membership,
     O: FnMut(Attempt<T>) -> F,
     F: Future<Output = Result<R, E>>,
 {

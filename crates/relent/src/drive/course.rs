@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use relent_core::{
-    Call, Class, Decision, Event as Happened, Moment, Outcome, Policy, Priority, Reason, Repeat, Start,
-    Timestamp,
+    Call, Class, Decision, Event as Happened, Moment, Outcome, Policy, Reason, Repeat, Start, Timestamp,
 };
 
 use crate::attempt::Key;
 use crate::chance;
-use crate::with::{Judge, Notify, Options};
-use crate::{Attempt, AttemptToken, Cause, Clock, Error, Event, Member, Report, Target, Token, Tried};
+use crate::with::{Judge, Membership, Notify, Options};
+use crate::{Attempt, AttemptToken, Cause, Clock, Error, Event, Report, Token, Tried};
 
 /// How an attempt ended.
 pub(crate) enum Ended<R, E> {
@@ -24,7 +23,7 @@ pub(crate) enum Ended<R, E> {
 }
 
 /// A call on its way.
-pub(crate) struct Course<'a, R, E, C, N, T: Clock, Via> {
+pub(crate) struct Course<'a, R, E, C, N, T, Via, M> {
     policy: &'a Policy,
     options: Options<'a>,
     judge: C,
@@ -32,7 +31,7 @@ pub(crate) struct Course<'a, R, E, C, N, T: Clock, Via> {
     pub(crate) timer: T,
     call: Call,
     /// What the call shares with others.
-    member: Option<Member<T>>,
+    member: M,
     /// When the attempt that runs, or ran last, began.
     attempt_began: Option<Timestamp>,
     /// What the last attempt ended as.
@@ -47,38 +46,32 @@ pub(crate) struct Course<'a, R, E, C, N, T: Clock, Via> {
     result: PhantomData<fn(R, Via)>,
 }
 
-impl<'a, R, E, C, N, T, Via> Course<'a, R, E, C, N, T, Via>
+impl<'a, R, E, C, N, T, Via, M> Course<'a, R, E, C, N, T, Via, M>
 where
     C: Judge<R, E, Via>,
     N: Notify<E>,
     T: Clock,
+    M: Membership,
 {
-    pub(crate) fn new(policy: &'a Policy, options: Options<'a>, judge: C, notify: N, timer: T) -> Self {
-        let shares_time = options.at.is_some_and(Target::needs_clock);
-        let now = (N::LISTENS || policy.needs_clock() || shares_time).then(|| timer.now());
-        Self::begun(policy, options, judge, notify, timer, now)
-    }
-
-    /// A call that began a moment ago, with an attempt that has just ended.
-    pub(crate) fn begun(
+    /// A call that has not begun: the future of an async one is this and nothing beside it.
+    #[inline]
+    pub(crate) fn new(
         policy: &'a Policy,
         options: Options<'a>,
         judge: C,
         notify: N,
         timer: T,
-        now: Option<Timestamp>,
+        member: M,
     ) -> Self {
-        let priority = if options.priority >= Some(1) { Priority::High } else { Priority::Normal };
-        let member = options.at.map(|target| target.join(timer.clone()).priority(priority));
         Self {
             policy,
             options,
             judge,
             notify,
             timer,
-            call: Call::new(now),
+            call: Call::new(None),
             member,
-            attempt_began: now,
+            attempt_began: None,
             outcome: None,
             last: None,
             key: None,
@@ -86,6 +79,12 @@ where
             history: None,
             result: PhantomData,
         }
+    }
+
+    /// The same, begun at a time that was read already, where one was needed.
+    pub(crate) fn begun(mut self, now: Option<Timestamp>) -> Self {
+        self.begin(now);
+        self
     }
 
     /// The same, keeping a history for a report.
@@ -98,14 +97,17 @@ where
         self.options.cancel.as_ref()
     }
 
-    /// Whether the first attempt may begin.
+    /// Begins the call, and says whether its first attempt may begin.
+    #[inline]
     pub(crate) fn start(&mut self) -> Start {
+        let now = self.now();
+        self.begin(now);
         if self.is_cancelled() {
             return Start::Stop { reason: Reason::Cancelled };
         }
         let spread = self.policy.backoff().spread_of_first() > Duration::ZERO;
         let entropy = if spread { chance::draw(self.policy, 0) } else { self.entropy_to_admit() };
-        self.call.start(self.policy, &mut self.member, Moment { now: self.call.began(), entropy })
+        self.call.start(self.policy, &mut self.member, Moment { now: self.attempt_began, entropy })
     }
 
     /// Whether the attempt after a wait may begin.
@@ -224,22 +226,24 @@ where
         }
     }
 
+    #[inline]
+    fn begin(&mut self, now: Option<Timestamp>) {
+        (self.call, self.attempt_began) = (Call::new(now), now);
+    }
+
     fn is_cancelled(&self) -> bool {
         self.cancel().is_some_and(Token::is_cancelled)
     }
 
     /// The time, where the policy needs it or somebody is told.
     fn now(&self) -> Option<Timestamp> {
-        let shares_time = self.member.as_ref().is_some_and(Member::needs_clock);
-        (N::LISTENS || self.policy.needs_clock() || shares_time).then(|| self.timer.now())
+        let timed = N::LISTENS || self.policy.needs_clock() || self.member.needs_clock();
+        timed.then(|| self.timer.now())
     }
 
     /// A throttle lets calls pass by chance: by other numbers than those that the waits are drawn from.
     fn entropy_to_admit(&self) -> u64 {
-        match self.member {
-            Some(_) => chance::draw(self.policy, u32::MAX - self.call.attempts()),
-            None => 0,
-        }
+        if M::SHARES { chance::draw(self.policy, u32::MAX - self.call.attempts()) } else { 0 }
     }
 
     fn since_start(&self, now: Option<Timestamp>) -> Option<Duration> {
@@ -309,7 +313,7 @@ where
             },
             elapsed: self.since_start(now),
             remaining: now.and_then(|now| self.call.remaining(self.policy, now)),
-            budget: self.member.as_ref().and_then(Member::refused_by),
+            budget: self.member.refused_by(),
             context: self.options.context,
         };
         self.notify.notify(&event);

@@ -4,12 +4,12 @@ use relent_core::{Decision, Start};
 
 use super::{Course, Ended};
 use crate::blocking::Timer;
-use crate::with::{Judge, Notify};
+use crate::with::{Judge, Membership, Notify};
 use crate::{Attempt, Report};
 
 /// Attempts, asks and waits until the core says stop. `ended` is the first attempt's end, where it was already made.
-pub(crate) fn run<R, E, C, N, T, Via>(
-    mut course: Course<'_, R, E, C, N, T, Via>,
+pub(crate) fn run<R, E, C, N, T, Via, M>(
+    mut course: Course<'_, R, E, C, N, T, Via, M>,
     mut operation: impl FnMut(Attempt<T>) -> Result<R, E>,
     mut ended: Option<Ended<R, E>>,
 ) -> Report<R, E, C::Kind>
@@ -17,6 +17,7 @@ where
     C: Judge<R, E, Via>,
     N: Notify<E>,
     T: Timer,
+    M: Membership,
 {
     loop {
         let mut next = match ended.take() {
