@@ -9,7 +9,7 @@ use relent_core::{Call, Timestamp};
 
 #[cfg(feature = "tokio")]
 use crate::drive::Ended;
-use crate::drive::{Course, drive, limited, report};
+use crate::drive::{At, Course, drive, limited, report};
 use crate::with::{Async, Judge, Notify, Options, Sharing};
 use crate::{Attempt, ByFailure, DefaultTimer, Error, Quiet, Report, Timer, With};
 #[cfg(feature = "tokio")]
@@ -98,12 +98,15 @@ where
     F: Future<Output = Result<R, E>>,
     E: Failure<Via>,
 {
-    let course = Course::new(policy, Options::default(), ByFailure, Quiet, TokioTimer, Alone);
-    let (course, ended) = match ended {
-        None => (course, None),
-        Some((call, ended)) => (course.begun(call.began), Some(ended)),
+    let mut course = Course::new(policy, Options::default(), ByFailure, Quiet, TokioTimer, Alone);
+    let at = match ended {
+        None => At::Start(course.start()),
+        Some((call, ended)) => {
+            course.begin(call.began);
+            At::End(ended)
+        }
     };
-    drive::<R, E, _, _, _, Via, _, _, F>(course, move |_attempt| operation(), ended).await
+    drive::<R, E, _, _, _, Via, _, _, F>(course, move |_attempt| operation(), at).await
 }
 
 /// A call without options, before its first attempt: no more than a success at once needs.
@@ -188,15 +191,16 @@ impl<'a, C, N, T, S> With<'a, C, N, Async<T>, S> {
     {
         let mut course = self.course();
         async move {
-            let Start::Go = course.start() else {
-                return Box::pin(drive(course, operation, None)).await;
-            };
+            match course.start() {
+                Start::Go => {}
+                start => return Box::pin(drive(course, operation, At::Start(start))).await,
+            }
             // Lent exclusively: what is shared over an await would have to be `Sync` for the call to be `Send`.
             let lent = &mut course;
             let ended = limited(pin!(operation(lent.attempt())), move || lent.attempt_token()).await;
             match course.settle_quietly(ended) {
                 Ok(value) => Ok(value),
-                Err(ended) => Box::pin(drive(course, operation, Some(ended))).await,
+                Err(ended) => Box::pin(drive(course, operation, At::End(ended))).await,
             }
         }
     }
@@ -214,7 +218,11 @@ impl<'a, C, N, T, S> With<'a, C, N, Async<T>, S> {
         O: FnMut(Attempt<T>) -> F,
         F: Future<Output = Result<R, E>>,
     {
-        report(self.course().remembering(), operation, None)
+        let mut course = self.course().remembering();
+        async move {
+            let at = At::Start(course.start());
+            report(course, operation, at).await
+        }
     }
 
     #[inline]

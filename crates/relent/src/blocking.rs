@@ -6,9 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use relent_core::{Alone, Policy, Timestamp};
+use relent_core::{Alone, Policy, Start, Timestamp};
 
-use crate::drive::{Course, Ended, run};
+use crate::drive::{At, Course, Ended, run};
 use crate::timer::timestamp;
 use crate::with::{Blocking, Judge, Notify, Options, Sharing};
 use crate::{Attempt, ByFailure, Clock, Error, Failure, Quiet, Report, Token, With};
@@ -58,10 +58,15 @@ fn rest<R, E: Failure<Via>, Via>(
     mut operation: impl FnMut() -> Result<R, E>,
     failed: Option<E>,
 ) -> Result<R, Error<E, E::Kind>> {
-    let course = Course::new(policy, Options::default(), ByFailure, Quiet, SystemTimer, Alone);
-    let course = if failed.is_some() { course.begun(began) } else { course };
-    let ended = failed.map(|error| Ended::Returned(Err(error)));
-    run::<R, E, _, _, _, Via, _>(course, move |_attempt| operation(), ended).result
+    let mut course = Course::new(policy, Options::default(), ByFailure, Quiet, SystemTimer, Alone);
+    let at = match failed {
+        None => At::Start(course.start()),
+        Some(error) => {
+            course.begin(began);
+            At::End(Ended::Returned(Err(error)))
+        }
+    };
+    run::<R, E, _, _, _, Via, _>(course, move |_attempt| operation(), at).result
 }
 
 /// Begins a blocking call with options, which ends in `retry`. See [`relent::with`](fn@crate::with).
@@ -83,9 +88,10 @@ impl<C, N, T, S> With<'_, C, N, Blocking<T>, S> {
     ///
     /// [`Error`], with the reason, the number of attempts and the last error. A final `Ok` that
     /// [`With::classify`] called a failure is returned as it is.
+    #[inline]
     pub fn retry<R, E, Via>(
         self,
-        operation: impl FnMut(Attempt<T>) -> Result<R, E>,
+        mut operation: impl FnMut(Attempt<T>) -> Result<R, E>,
     ) -> Result<R, Error<E, C::Kind>>
     where
         T: Timer,
@@ -93,7 +99,16 @@ impl<C, N, T, S> With<'_, C, N, Blocking<T>, S> {
         C: Judge<R, E, Via>,
         N: Notify<E>,
     {
-        run(self.course(), operation, None).result
+        let mut course = self.course();
+        match course.start() {
+            Start::Go => {}
+            start => return run(course, operation, At::Start(start)).result,
+        }
+        let ended = Ended::Returned(operation(course.attempt()));
+        match course.settle_quietly(ended) {
+            Ok(value) => Ok(value),
+            Err(ended) => run(course, operation, At::End(ended)).result,
+        }
     }
 
     /// The same with the call's history and the reason why it ended, beside an `Ok` too.
@@ -107,7 +122,9 @@ impl<C, N, T, S> With<'_, C, N, Blocking<T>, S> {
         C: Judge<R, E, Via>,
         N: Notify<E>,
     {
-        run(self.course().remembering(), operation, None)
+        let mut course = self.course().remembering();
+        let at = At::Start(course.start());
+        run(course, operation, at)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use relent_core::{Decision, Start};
 
-use super::{Course, Ended, Guard};
+use super::{At, Course, Ended, Guard};
 use crate::with::{Judge, Membership, Notify};
 use crate::{Attempt, AttemptToken, Error, Report, Timer, Token};
 
@@ -15,7 +15,7 @@ use crate::{Attempt, AttemptToken, Error, Report, Timer, Token};
 pub(crate) async fn drive<R, E, C, N, T, Via, M, O, F>(
     course: Course<'_, R, E, C, N, T, Via, M>,
     operation: O,
-    ended: Option<Ended<R, E>>,
+    at: At<R, E>,
 ) -> Result<R, Error<E, C::Kind>>
 where
     C: Judge<R, E, Via>,
@@ -25,14 +25,14 @@ where
     O: FnMut(Attempt<T>) -> F,
     F: Future<Output = Result<R, E>>,
 {
-    report(course, operation, ended).await.result
+    report(course, operation, at).await.result
 }
 
-/// Attempts, asks and waits until the core says stop. `ended` is the first attempt's end, where it was already made.
+/// Attempts, asks and waits until the core says stop. The first attempt may have been made already.
 pub(crate) async fn report<R, E, C, N, T, Via, M, O, F>(
     mut course: Course<'_, R, E, C, N, T, Via, M>,
     mut operation: O,
-    mut ended: Option<Ended<R, E>>,
+    mut at: At<R, E>,
 ) -> Report<R, E, C::Kind>
 where
     C: Judge<R, E, Via>,
@@ -43,9 +43,9 @@ where
     F: Future<Output = Result<R, E>>,
 {
     loop {
-        let mut next = match ended.take() {
-            None => course.start(),
-            Some(ended) => match course.decide(&ended) {
+        let mut next = match at {
+            At::Start(start) => start,
+            At::End(ended) => match course.decide(&ended) {
                 Decision::Retry { after, source } => {
                     course.keep(ended);
                     Start::Wait { after, source }
@@ -68,7 +68,7 @@ where
         }
         let attempt = course.attempt();
         let guard = Guard::new(attempt.token.clone());
-        ended = Some(guarded(pin!(operation(attempt)), pin!(guard)).await);
+        at = At::End(guarded(pin!(operation(attempt)), pin!(guard)).await);
     }
 }
 

@@ -22,6 +22,14 @@ pub(crate) enum Ended<R, E> {
     CutOff(Cause),
 }
 
+/// How far a call is that a loop takes over.
+pub(crate) enum At<R, E> {
+    /// Before an attempt.
+    Start(Start),
+    /// After one.
+    End(Ended<R, E>),
+}
+
 /// A call on its way.
 pub(crate) struct Course<'a, R, E, C, N, T, Via, M> {
     policy: &'a Policy,
@@ -81,10 +89,10 @@ where
         }
     }
 
-    /// The same, begun at a time that was read already, where one was needed.
-    pub(crate) fn begun(mut self, now: Option<Timestamp>) -> Self {
-        self.begin(now);
-        self
+    /// Begins the call at a time that was read already, where one was needed.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Option<Timestamp>) {
+        (self.call, self.attempt_began) = (Call::new(now), now);
     }
 
     /// The same, keeping a history for a report.
@@ -224,11 +232,6 @@ where
             elapsed: self.since_start(self.now()),
             history: self.history.unwrap_or_default(),
         }
-    }
-
-    #[inline]
-    fn begin(&mut self, now: Option<Timestamp>) {
-        (self.call, self.attempt_began) = (Call::new(now), now);
     }
 
     fn is_cancelled(&self) -> bool {

@@ -9,6 +9,6 @@ mod guard;
 mod threaded;
 
 pub(crate) use asynchronous::{drive, limited, report};
-pub(crate) use course::{Course, Ended};
+pub(crate) use course::{At, Course, Ended};
 pub(crate) use guard::Guard;
 pub(crate) use threaded::run;

@@ -2,16 +2,16 @@
 
 use relent_core::{Decision, Start};
 
-use super::{Course, Ended};
+use super::{At, Course, Ended};
 use crate::blocking::Timer;
 use crate::with::{Judge, Membership, Notify};
 use crate::{Attempt, Report};
 
-/// Attempts, asks and waits until the core says stop. `ended` is the first attempt's end, where it was already made.
+/// Attempts, asks and waits until the core says stop. The first attempt may have been made already.
 pub(crate) fn run<R, E, C, N, T, Via, M>(
     mut course: Course<'_, R, E, C, N, T, Via, M>,
     mut operation: impl FnMut(Attempt<T>) -> Result<R, E>,
-    mut ended: Option<Ended<R, E>>,
+    mut at: At<R, E>,
 ) -> Report<R, E, C::Kind>
 where
     C: Judge<R, E, Via>,
@@ -20,9 +20,9 @@ where
     M: Membership,
 {
     loop {
-        let mut next = match ended.take() {
-            None => course.start(),
-            Some(ended) => match course.decide(&ended) {
+        let mut next = match at {
+            At::Start(start) => start,
+            At::End(ended) => match course.decide(&ended) {
                 Decision::Retry { after, source } => {
                     course.keep(ended);
                     Start::Wait { after, source }
@@ -43,6 +43,6 @@ where
         if let Start::Stop { reason } = next {
             return course.give_up(reason);
         }
-        ended = Some(Ended::Returned(operation(course.attempt())));
+        at = At::End(Ended::Returned(operation(course.attempt())));
     }
 }
