@@ -167,7 +167,8 @@ impl Call {
         if self.spent(policy, rule) {
             return Decision::stop(Reason::AttemptsExhausted);
         }
-        let wait = match self.wait(policy, rule, &outcome, moment) {
+        let backoff = policy.backoff_for(shared.priority());
+        let wait = match self.wait(policy, (rule, backoff), &outcome, moment) {
             Ok(wait) => wait,
             Err(reason) => return Decision::stop(reason),
         };
@@ -317,17 +318,17 @@ impl Call {
     fn wait(
         &mut self,
         policy: &Policy,
-        rule: Option<RuleId>,
+        by: (Option<RuleId>, &Backoff),
         outcome: &Outcome,
         moment: Moment,
     ) -> Result<Wait, Reason> {
         let hinted = match outcome.hint {
-            None => return Ok(self.scheduled(policy, rule, moment)),
+            None => return Ok(self.scheduled(policy, by, moment)),
             Some(Hint::Stop) => return Err(Reason::PushbackStop),
             Some(Hint::After(_) | Hint::Pushback(_)) if policy.hint.mode == HintMode::Ignore => None,
             Some(hint) => obeyed(policy, hint)?,
         };
-        let scheduled = self.scheduled(policy, rule, moment);
+        let scheduled = self.scheduled(policy, by, moment);
         let hints = &policy.hint;
         Ok(match hinted {
             None => scheduled,
@@ -352,13 +353,19 @@ impl Call {
         })
     }
 
-    fn scheduled(&mut self, policy: &Policy, rule: Option<RuleId>, moment: Moment) -> Wait {
+    /// The rule's backoff, or the one that stands for all outcomes without one.
+    fn scheduled(
+        &mut self,
+        policy: &Policy,
+        (rule, of_policy): (Option<RuleId>, &Backoff),
+        moment: Moment,
+    ) -> Wait {
         let own = rule.and_then(|id| {
             let rule = policy.rules.get(usize::from(id.0))?;
             Some((id, rule.own_backoff()?, rule.count))
         });
         let (owner, backoff, n): (u8, &Backoff, u32) = match own {
-            None => (0, &policy.backoff, self.streak),
+            None => (0, of_policy, self.streak),
             // A rule's own failures are among those of the series, which a pushback begins anew.
             Some((id, backoff, Count::Own)) => (id.0 + 1, backoff, self.seen_by(id).min(self.streak)),
             Some((id, backoff, Count::All)) => (id.0 + 1, backoff, self.streak),

@@ -126,6 +126,11 @@ impl Held {
         Self { begun: true, retry: true, ..Self::new(priority) }
     }
 
+    /// How much the call matters.
+    pub const fn priority(&self) -> Priority {
+        self.priority
+    }
+
     /// Whether its end may depend on when it comes: an attempt runs, or has a word to be told.
     pub const fn is_pending(&self) -> bool {
         self.running || self.let_pass
@@ -179,6 +184,11 @@ pub struct Share<'a, P> {
 }
 
 impl<P: Parts> Shared for Share<'_, P> {
+    #[inline]
+    fn priority(&self) -> Priority {
+        self.held.priority
+    }
+
     #[inline]
     fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
         let now = known(now);

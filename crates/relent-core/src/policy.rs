@@ -9,7 +9,7 @@ use crate::rule::MAX_RULE_ATTEMPTS;
 use crate::time::nanos;
 use crate::{
     Backoff, Bound, Class, Classes, First, HintMode, HintPolicy, Jitter, MAX_RULES, Multiplier, Outcome,
-    Reason, Repeat, Rule, RuleId, Schedule, Stage,
+    Priority, Reason, Repeat, Rule, RuleId, Schedule, Stage,
 };
 
 /// What was asked for: limits, schedule, what to retry. Immutable, valid, and meant to be shared.
@@ -32,6 +32,8 @@ pub struct Policy {
     pub(crate) on_budget: OnBudget,
     pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) backoff: Backoff,
+    /// Of calls of high priority, if they have another one.
+    pub(crate) high_backoff: Option<Backoff>,
     pub(crate) hint: HintPolicy,
     pub(crate) retry_on: Classes,
     pub(crate) rules: Vec<Rule>,
@@ -172,6 +174,20 @@ impl Policy {
         &self.backoff
     }
 
+    /// The backoff of calls of this priority, where no rule gives them another one.
+    #[inline]
+    pub fn backoff_for(&self, priority: Priority) -> &Backoff {
+        match (priority, &self.high_backoff) {
+            (Priority::High, Some(backoff)) => backoff,
+            _ => &self.backoff,
+        }
+    }
+
+    /// The backoff that calls of [`Priority::High`] have of their own.
+    pub fn high_backoff(&self) -> Option<&Backoff> {
+        self.high_backoff.as_ref()
+    }
+
     /// What is made of hints.
     pub fn hint(&self) -> &HintPolicy {
         &self.hint
@@ -249,6 +265,7 @@ impl Default for Policy {
             on_budget: OnBudget::Stop,
             attempt_timeout: None,
             backoff: Backoff::new(Schedule::exponential(Duration::from_millis(100))),
+            high_backoff: None,
             hint: HintPolicy::DEFAULT,
             retry_on: Classes::RETRYABLE,
             rules: Vec::new(),
@@ -329,6 +346,13 @@ impl PolicyBuilder {
     /// The whole backoff at once.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.policy.backoff = backoff;
+        self
+    }
+
+    /// Another backoff for calls of [`Priority::High`]. Its `initial_spread` and `reset_after` are not looked at: both
+    /// are the policy's. Default: the same.
+    pub fn high_backoff(mut self, backoff: Backoff) -> Self {
+        self.policy.high_backoff = Some(backoff);
         self
     }
 
@@ -422,6 +446,7 @@ impl PolicyBuilder {
         self.apply_multiplier()?;
         check_times(&self.policy)?;
         check_backoff(&self.policy.backoff)?;
+        self.policy.high_backoff.as_ref().map_or(Ok(()), check_backoff)?;
         check_rules(&self.policy.rules)?;
         if let HintMode::Clamp(over) = self.policy.hint.mode
             && over.is_zero()
@@ -432,7 +457,8 @@ impl PolicyBuilder {
             return Err(refuse("retry_on", "a success or a cancelled call is never retried"));
         }
         let rules = self.policy.rules.iter().filter_map(Rule::own_backoff);
-        let staged = self.policy.backoff.needs_clock() || rules.into_iter().any(Backoff::needs_clock);
+        let more = rules.chain(&self.policy.high_backoff);
+        let staged = self.policy.backoff.needs_clock() || more.into_iter().any(Backoff::needs_clock);
         self.policy.needs_clock = self.policy.limits_time() || staged;
         self.policy.begins_plainly = !self.policy.needs_clock && self.policy.backoff.initial_spread == 0;
         Ok(self.policy)

@@ -1,10 +1,16 @@
 //! The place of what calls share: budgets, breakers, limiters.
 
-use crate::{Moment, Outcome, Reason, Start, Timestamp};
+use crate::{Moment, Outcome, Priority, Reason, Start, Timestamp};
 
 /// What calls to one target share. The decision asks it at fixed places; each answer has a default that neither
 /// limits nor refuses.
 pub trait Shared {
+    /// How much the call matters.
+    #[inline]
+    fn priority(&self) -> Priority {
+        Priority::Normal
+    }
+
     /// Takes in an outcome, exactly once, before any stop.
     #[inline]
     fn settle(&mut self, _outcome: &Outcome, _now: Option<Timestamp>) {}
@@ -41,6 +47,11 @@ impl Shared for Alone {}
 
 /// Who has none is alone.
 impl<S: Shared> Shared for Option<S> {
+    #[inline]
+    fn priority(&self) -> Priority {
+        self.as_ref().map_or(Priority::Normal, Shared::priority)
+    }
+
     #[inline]
     fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
         if let Some(shared) = self {

@@ -16,8 +16,8 @@ use proptest::prelude::*;
 use relent_core::{
     AdaptiveRate, Backoff, Breaker, BreakerPolicy, BreakerState, Budget, Bulkhead, BulkheadPolicy, Call,
     Class, Common, ConcurrentBudget, Decision, Held, Hint, Jitter, Limiter, LimiterPolicy, Moment, OnBudget,
-    Outcome, Policy, Priority, Quota, Rate, Ratio, Reason, Schedule, Share, Shared, Source, Start, Throttle,
-    ThrottlePolicy, Timestamp, TokenBucket, WindowBudget,
+    Outcome, Policy, Priority, Quota, Rate, Ratio, Reason, Rule, Schedule, Share, Shared, Source, Start,
+    Throttle, ThrottlePolicy, Timestamp, TokenBucket, WindowBudget,
 };
 
 fn ms(ms: u64) -> Timestamp {
@@ -470,4 +470,30 @@ proptest! {
         // And all of it is used, since every call would take it.
         prop_assert!((attempts - calls + 1) * 100 > (calls - 1) * share as usize);
     }
+}
+
+#[test]
+fn a_call_of_high_priority_has_its_own_backoff_where_no_rule_gives_another() {
+    let waits =
+        |secs| Backoff::new(Schedule::Constant { initial: Duration::from_secs(secs) }).jitter(Jitter::None);
+    let policy = Policy::default().to_builder().backoff(waits(8)).high_backoff(waits(1));
+    let policy = policy.rule(Rule::on(Class::Throttled).backoff(waits(3))).build().unwrap();
+    let wait = |priority, class| {
+        let (mut common, mut held) = (Common::default(), Held::new(priority));
+        let mut share = Share { parts: &mut common, held: &mut held };
+        let moment = Moment::timeless(7);
+        let mut call = Call::new(None);
+        assert_eq!(call.admit(&policy, &mut share, moment), Start::Go);
+        match call.decide(&policy, &mut share, Outcome::of(class), moment) {
+            Decision::Retry { after, .. } => after.as_secs(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(wait(Priority::Normal, Class::Transient), 8);
+    assert_eq!(wait(Priority::High, Class::Transient), 1);
+    assert_eq!(wait(Priority::High, Class::Throttled), 3);
+    let late = Policy::default()
+        .to_builder()
+        .high_backoff(waits(1).cap(Duration::ZERO).floor(Duration::from_secs(1)));
+    assert_eq!(late.build().unwrap_err().key(), "backoff.floor");
 }

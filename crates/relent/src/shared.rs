@@ -166,6 +166,11 @@ impl<T: Clock> Member<T> {
 
 /// Never inlined: most calls share nothing, and should not carry this with them.
 impl<T: Clock> Shared for Member<T> {
+    #[inline]
+    fn priority(&self) -> Priority {
+        self.held.priority()
+    }
+
     #[inline(never)]
     fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
         self.share(|share| share.settle(outcome, now));
