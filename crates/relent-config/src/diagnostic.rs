@@ -42,6 +42,8 @@ pub enum Code {
     Conflict,
     /// No such policy.
     UnknownPolicy,
+    /// No such preset.
+    UnknownPreset,
     /// Policies that are each other's base.
     BaseCycle,
 }
@@ -65,6 +67,7 @@ impl Code {
             Self::NoEffect => "no-effect",
             Self::Conflict => "conflict",
             Self::UnknownPolicy => "unknown-policy",
+            Self::UnknownPreset => "unknown-preset",
             Self::BaseCycle => "base-cycle",
         }
     }

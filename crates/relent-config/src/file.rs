@@ -10,8 +10,9 @@ use crate::diagnostic::{Code, Errors, Problem};
 use crate::extension::{Checks, Entry};
 use crate::flags::{self, Flag};
 use crate::names::{self, Section};
+use crate::preset::{self, Shelf, Surroundings};
 use crate::read::{self, Context, Read};
-use crate::resolved::{BuiltIn, Resolved};
+use crate::resolved::{BuiltIn, Origin, Resolved};
 use crate::source::{Place, Source, Sources};
 use crate::syntax;
 use crate::tree::{self, Layer, Node, Table, Value};
@@ -48,7 +49,8 @@ const MAX_BASES: usize = 16;
 /// ```
 #[derive(Debug)]
 pub struct File {
-    source: Arc<Source>,
+    /// The text of the file is the first of its texts.
+    shelf: Shelf,
     extensions: Vec<String>,
     /// The names in the order of the file.
     names: Vec<String>,
@@ -67,6 +69,7 @@ pub struct File {
 pub struct Reader {
     in_policies: Vec<String>,
     beside: Vec<String>,
+    surroundings: Option<Arc<dyn Surroundings>>,
 }
 
 impl Reader {
@@ -89,31 +92,40 @@ impl Reader {
         self
     }
 
+    /// Lets presets look at the environment (`aws-env`). Without it, they refuse to be used.
+    #[must_use]
+    pub fn surroundings(mut self, surroundings: Arc<dyn Surroundings>) -> Self {
+        self.surroundings = Some(surroundings);
+        self
+    }
+
     /// Reads a text. `name` is the file's name, for messages.
     ///
     /// # Errors
     ///
     /// All that is wrong with the text, in order of place.
     pub fn parse(&self, text: &str, name: &str) -> Result<File, Errors> {
-        let source = Arc::new(Source::file(name, text));
-        let sources = Sources(vec![source]);
-        self.read(&sources).map_err(|problems| Errors::locate(problems, &sources))
+        let mut shelf =
+            Shelf { sources: Sources(vec![Arc::new(Source::file(name, text))]), layers: Vec::new() };
+        self.read(&mut shelf).map_err(|problems| Errors::locate(problems, &shelf.sources))
     }
 
-    fn read(&self, sources: &Sources) -> Result<File, Vec<Problem>> {
-        let Some(source) = sources.0.first() else { return Err(Vec::new()) };
+    fn read(&self, shelf: &mut Shelf) -> Result<File, Vec<Problem>> {
+        let Some(source) = shelf.sources.0.first().cloned() else { return Err(Vec::new()) };
+        let source = source.as_ref();
         let mut root = syntax::document(source, 0)?;
         let mut problems = check_version(&root, source)?;
         problems.extend(read::unknown_keys(Section::Root, &self.beside, "", &root));
         let (names, own) = take_policies(&mut root, &mut problems);
         let mut file = File {
-            source: Arc::clone(source),
+            shelf: Shelf::default(),
             extensions: self.in_policies.clone(),
             names: names.iter().map(|(name, _)| name.clone()).collect(),
             merged: Vec::new(),
             resolved: Vec::new(),
             tables: BTreeMap::new(),
         };
+        shelf.layers = file.names.iter().cloned().map(Origin::Policy).collect();
         let bases = Bases::of(&names, &own, &mut problems);
         for (index, table) in own.iter().enumerate() {
             let chain = bases.chain(index);
@@ -122,23 +134,36 @@ impl Reader {
                 merged = tree::merge(&merged, &without_own_matters(base));
             }
             let merged = tree::merge(&merged, table);
+            let (merged, preset, broken) = match preset::under(&merged, shelf, self.surroundings.as_deref()) {
+                Ok(Some((merged, preset))) => (merged, Some(preset), false),
+                Ok(None) => (merged, None, false),
+                Err(found) => {
+                    problems.extend(found);
+                    (merged, None, true)
+                }
+            };
             let context = Context {
-                sources,
-                layers: &file.names,
+                sources: &shelf.sources,
+                layers: &shelf.layers,
                 own: Layer(index),
                 built_in: BuiltIn::Library,
                 extensions: &file.extensions,
-                incomplete: bases.is_broken(index),
+                incomplete: broken || bases.is_broken(index),
             };
             let read = read::policy(&merged, context);
             match read {
                 Ok(read) => {
                     let bases = chain.iter().filter_map(|base| file.names.get(*base).cloned()).collect();
                     let name = file.names.get(index).cloned();
-                    file.resolved.push(Resolved::new(name, bases, read, sources));
+                    let resolved = Resolved::new(name, bases, read, &shelf.sources);
+                    file.resolved.push(resolved.over(preset));
                     file.merged.push(merged);
                 }
-                Err(found) => problems.extend(found),
+                Err(found) => {
+                    let named = merged.get("preset");
+                    problems
+                        .extend(found.into_iter().map(|problem| preset::at_its_name(problem, shelf, named)));
+                }
             }
         }
         for name in &self.beside {
@@ -150,6 +175,7 @@ impl Reader {
                 None => {}
             }
         }
+        file.shelf = shelf.clone();
         if problems.is_empty() { Ok(file) } else { Err(problems) }
     }
 }
@@ -166,7 +192,7 @@ impl File {
 
     /// The name of the file, as it was given.
     pub fn file_name(&self) -> &str {
-        &self.source.name
+        self.shelf.sources.0.first().map_or("", |source| source.name.as_str())
     }
 
     /// The names of the policies, in the order of the file.
@@ -214,7 +240,7 @@ impl File {
 
     /// For telling what is wrong in such a table, or in those of all policies at once.
     pub fn checks(&self) -> Checks {
-        Checks::new(&Sources(vec![Arc::clone(&self.source)]))
+        Checks::new(&self.shelf.sources)
     }
 
     /// The policy of this name with command-line options over it, as one more layer with the same checks.
@@ -223,17 +249,18 @@ impl File {
     ///
     /// What is wrong with the options, named by the option; or the name is not known.
     pub fn policy_with(&self, name: &str, flags: &[Flag<'_>]) -> Result<Resolved, Errors> {
-        let mut sources = Sources(vec![Arc::clone(&self.source)]);
+        let mut shelf = self.shelf.clone();
         let Some((index, merged)) = self.index(name).and_then(|index| Some((index, self.merged.get(index)?)))
         else {
             let unknown = self.unknown(name);
             let help = unknown.help();
             let problem = Problem::anywhere(Code::UnknownPolicy, unknown.message()).maybe_help(help);
-            return Err(Errors::locate(vec![problem], &sources));
+            return Err(Errors::locate(vec![problem], &shelf.sources));
         };
         let bases = self.resolved.get(index).map(|resolved| resolved.bases.clone()).unwrap_or_default();
-        let read = layered(merged, flags, &mut sources, BuiltIn::Library, &self.names, &self.extensions)?;
-        Ok(Resolved::new(Some(name.to_owned()), bases, read, &sources))
+        let read = layered(merged, flags, &mut shelf, BuiltIn::Library, &self.extensions)?;
+        let preset = self.resolved.get(index).and_then(Resolved::preset);
+        Ok(Resolved::new(Some(name.to_owned()), bases, read, &shelf.sources).over(preset))
     }
 
     fn index(&self, name: &str) -> Option<usize> {
@@ -244,7 +271,7 @@ impl File {
         let near = names::nearest(name, self.names()).map(str::to_owned);
         UnknownPolicy {
             name: name.to_owned(),
-            file: self.source.name.clone(),
+            file: self.file_name().to_owned(),
             near,
             known: self.names.clone(),
         }
@@ -265,22 +292,39 @@ impl BuiltIn {
     ///
     /// What is wrong with the options, named by the option.
     pub fn with(self, flags: &[Flag<'_>]) -> Result<Resolved, Errors> {
-        let mut sources = Sources(vec![Arc::new(Source::file("", ""))]);
-        let read = layered(&Table::new(), flags, &mut sources, self, &[], &[])?;
-        Ok(Resolved::new(None, Vec::new(), read, &sources))
+        let mut shelf = Shelf { sources: Sources(vec![Arc::new(Source::file("", ""))]), layers: Vec::new() };
+        let read = layered(&Table::new(), flags, &mut shelf, self, &[])?;
+        Ok(Resolved::new(None, Vec::new(), read, &shelf.sources))
     }
+}
+
+/// A policy that stands in no file, with options over it.
+pub(crate) fn alone(
+    table: Table,
+    flags: &[Flag<'_>],
+    surroundings: Option<&dyn Surroundings>,
+) -> Result<Resolved, Errors> {
+    let mut shelf = Shelf { sources: Sources(vec![Arc::new(Source::file("", ""))]), layers: Vec::new() };
+    let under = preset::under(&table, &mut shelf, surroundings);
+    let (table, preset) = match under.map_err(|problems| Errors::locate(problems, &shelf.sources))? {
+        Some((table, preset)) => (table, Some(preset)),
+        None => (table, None),
+    };
+    let read = layered(&table, flags, &mut shelf, BuiltIn::Library, &[])?;
+    Ok(Resolved::new(None, Vec::new(), read, &shelf.sources).over(preset))
 }
 
 /// A policy's table with options over it.
 fn layered(
     below: &Table,
     flags: &[Flag<'_>],
-    sources: &mut Sources,
+    shelf: &mut Shelf,
     built_in: BuiltIn,
-    layers: &[String],
     extensions: &[String],
 ) -> Result<Read, Errors> {
+    let sources = &mut shelf.sources;
     let above = flags::table(flags, sources).map_err(|problems| Errors::locate(problems, sources))?;
+    let layers = &shelf.layers;
     let own = Layer::FLAGS;
     let context = Context { sources, layers, own, built_in, extensions, incomplete: false };
     read::policy(&tree::merge(below, &above), context).map_err(|problems| Errors::locate(problems, sources))

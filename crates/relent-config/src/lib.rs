@@ -45,6 +45,7 @@
 //! | key | values | default |
 //! |---|---|---|
 //! | `description` | a string; not inherited | |
+//! | `preset` | the name of a [`Preset`], or `{ name, … }` with its parameters, or `"none"` | |
 //! | `base` | the name of another policy | |
 //! | `max_attempts` | at least 1, or `"unlimited"` | 4 |
 //! | `deadline` | a duration, `{ total, reserve }` or `"none"` | `"none"` |
@@ -76,7 +77,8 @@
 //!
 //! Durations are what [`parse_duration`] reads. What each key means is told at the types of `relent-core`.
 //!
-//! **Merging.** A policy lies over its `base`, that over its own base and so on. Tables merge key by key where the
+//! **Merging.** A policy lies over its `base`, that over its own base and so on, and all of them over the `preset` that
+//! the nearest of them names. Tables merge key by key where the
 //! `kind` is equal or the upper one gives none, and are replaced otherwise; arrays are replaced; a `deadline` written
 //! as a plain duration replaces all of it. `"none"` and `"unlimited"` undo what was inherited. Command-line options
 //! ([`Flag`]) are one more layer with the same rules.
@@ -98,6 +100,7 @@ mod extension;
 mod file;
 mod flags;
 mod names;
+mod preset;
 mod print;
 mod read;
 mod resolved;
@@ -112,6 +115,7 @@ pub use extension::{Checks, Entry};
 pub use file::{File, Reader, UnknownPolicy};
 pub use flags::Flag;
 pub use names::{OurName, our_name};
+pub use preset::{Preset, Surroundings};
 pub use print::to_toml;
 pub use resolved::{BuiltIn, Origin, Resolved, Setting};
 pub use syntax::MAX_TEXT;

@@ -47,6 +47,7 @@ impl Section {
             Self::Root => &["version", "policies"],
             Self::Policy => &[
                 "description",
+                "preset",
                 "base",
                 "max_attempts",
                 "deadline",
@@ -517,7 +518,7 @@ mod tests {
         ] {
             assert_eq!(nearest(slip, keys.clone()), Some(name));
         }
-        for stranger in ["", "x", "budget", "http", "preset", "breaker", "circuit"] {
+        for stranger in ["", "x", "budget", "http", "breaker", "circuit"] {
             assert_eq!(nearest(stranger, keys.clone()), None, "{stranger}");
         }
     }

@@ -22,8 +22,8 @@ pub(crate) use value::{bad_duration, mistyped, no_duration, unknown_keys};
 /// What is needed to read one policy.
 pub(crate) struct Context<'a> {
     pub(crate) sources: &'a Sources,
-    /// The names of the layers: those of the file's policies.
-    pub(crate) layers: &'a [String],
+    /// What the layers are.
+    pub(crate) layers: &'a [Origin],
     /// The layer that is told what has no effect; what is inherited may lose its effect silently.
     pub(crate) own: Layer,
     pub(crate) built_in: BuiltIn,
@@ -62,6 +62,9 @@ impl Reader<'_> {
     fn policy(&mut self, table: &Table) -> Option<Read> {
         self.problems.extend(unknown_keys(Section::Policy, self.context.extensions, "", table));
         let description = self.description(table);
+        if let Some(node) = table.get("preset") {
+            self.leaves("preset", node);
+        }
         let attempts = self.max_attempts(table);
         let builder = match attempts {
             Some(attempts) => Policy::default().to_builder().max_attempts(attempts),
@@ -328,8 +331,9 @@ impl Reader<'_> {
     fn given(&mut self, path: &str, value: String, node: &Node) {
         let origin = self.origin(node);
         let source = self.context.sources.0.get(node.place.source);
+        // Of other files it is a part of what they are called.
         let line = source
-            .filter(|source| source.kind == SourceKind::File)
+            .filter(|source| source.kind == SourceKind::File && node.place.source == 0)
             .map(|source| source.line_of(node.place.start));
         self.settings.push(Setting { path: path.to_owned(), value, origin, line });
     }
@@ -348,7 +352,7 @@ impl Reader<'_> {
             let flag = self.context.sources.0.get(node.place.source).map(|source| source.name.clone());
             return Origin::Flag(flag.unwrap_or_default());
         }
-        Origin::Policy(self.context.layers.get(node.layer.0).cloned().unwrap_or_default())
+        self.context.layers.get(node.layer.0).cloned().unwrap_or(Origin::Policy(String::new()))
     }
 
     fn owns(&self, node: &Node) -> bool {

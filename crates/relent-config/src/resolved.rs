@@ -7,6 +7,7 @@ use std::time::Duration;
 use relent_core::{Policy, RuleId};
 
 use crate::extension::{Checks, Entry};
+use crate::preset::Preset;
 use crate::read::Read;
 use crate::source::Sources;
 use crate::tree::Node;
@@ -20,6 +21,7 @@ pub struct Resolved {
     pub(crate) bases: Vec<String>,
     pub(crate) rules: Vec<String>,
     pub(crate) settings: Vec<Setting>,
+    preset: Option<&'static Preset>,
     extensions: BTreeMap<String, Node>,
     sources: Sources,
 }
@@ -42,6 +44,10 @@ pub struct Setting {
 pub enum Origin {
     /// The policy of this name: the policy itself or one of its bases.
     Policy(String),
+    /// The preset of this name.
+    Preset(&'static str),
+    /// Something beside the policy file that a preset looked at: a variable, or a file with its line.
+    Outside(String),
     /// The command-line option of this name.
     Flag(String),
     /// Built in, for this reason.
@@ -52,6 +58,8 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Policy(name) => write!(f, "[policies.{name}]"),
+            Self::Preset(name) => write!(f, "preset {name}"),
+            Self::Outside(what) => f.write_str(what),
             Self::Flag(flag) => f.write_str(flag),
             Self::BuiltIn(why) => write!(f, "built in: {why}"),
         }
@@ -62,7 +70,11 @@ impl Resolved {
     pub(crate) fn new(name: Option<String>, bases: Vec<String>, read: Read, sources: &Sources) -> Self {
         let Read { policy, description, rules, settings, extensions } = read;
         let sources = sources.clone();
-        Self { name, policy, description, bases, rules, settings, extensions, sources }
+        Self { name, policy, description, bases, rules, settings, preset: None, extensions, sources }
+    }
+
+    pub(crate) fn over(self, preset: Option<&'static Preset>) -> Self {
+        Self { preset, ..self }
     }
 
     /// The policy's name in its file.
@@ -88,6 +100,11 @@ impl Resolved {
     /// The policies that it is based on, the nearest first.
     pub fn bases(&self) -> &[String] {
         &self.bases
+    }
+
+    /// The preset that lies under it, if it has one.
+    pub fn preset(&self) -> Option<&'static Preset> {
+        self.preset
     }
 
     /// Every effective value and where it comes from, in the order of the documentation. Of a rule only what the rule

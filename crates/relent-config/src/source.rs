@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthChar;
 /// How many columns of a line are shown around a place.
 const SHOWN: usize = 120;
 
-/// A text that settings come from: the file, or one option of a command line.
+/// A text that settings come from: a file, a preset, or one option of a command line.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The file's name, or the option as it was given.
@@ -21,6 +21,8 @@ pub(crate) struct Source {
 pub(crate) enum SourceKind {
     File,
     Flag,
+    /// A part of this crate: nobody can change it.
+    Embedded,
 }
 
 /// A range of bytes in one of the [`Sources`].
@@ -62,6 +64,11 @@ impl Source {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let line_starts = std::iter::once(0).chain(breaks).collect();
         Self { name: name.to_owned(), text: text.to_owned(), kind: SourceKind::File, line_starts }
+    }
+
+    /// The text of a preset.
+    pub(crate) fn embedded(name: &str, text: &str) -> Self {
+        Self { kind: SourceKind::Embedded, ..Self::file(name, text) }
     }
 
     /// A command-line option and its value.
@@ -160,6 +167,11 @@ pub(crate) struct Sources(pub(crate) Vec<std::sync::Arc<Source>>);
 impl Sources {
     pub(crate) fn locate(&self, place: &Place) -> Option<Location> {
         Some(self.0.get(place.source)?.locate(place))
+    }
+
+    /// Whether the place is in a part of this crate.
+    pub(crate) fn is_embedded(&self, place: &Place) -> bool {
+        self.0.get(place.source).is_some_and(|source| source.kind == SourceKind::Embedded)
     }
 
     pub(crate) fn text(&self, place: &Place) -> &str {

@@ -142,6 +142,10 @@ pub(crate) fn merge(base: &Table, own: &Table) -> Table {
 }
 
 fn merge_nodes(key: &str, base: &Node, own: &Node) -> Node {
+    // The parameters of one preset mean nothing to another.
+    if key == "preset" {
+        return own.clone();
+    }
     let base_table = expanded(key, base);
     // A bare word for a jitter is its kind, so that `jitter = "full"` over `{ kind = "full" }` changes nothing; a bare
     // duration for a deadline is all of it.
