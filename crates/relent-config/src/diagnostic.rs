@@ -79,9 +79,36 @@ impl fmt::Display for Code {
     }
 }
 
+/// How bad it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// It cannot be read as it stands.
+    #[default]
+    Error,
+    /// It can, but does hardly what was meant.
+    Warning,
+}
+
+impl Severity {
+    /// The stable word: `"error"`, `"warning"`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// A problem before its place has been looked up in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
+    pub(crate) severity: Severity,
     pub(crate) place: Option<Place>,
     pub(crate) code: Code,
     pub(crate) message: String,
@@ -92,6 +119,7 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) fn new(code: Code, place: &Place, message: impl Into<String>) -> Self {
         Self {
+            severity: Severity::Error,
             place: Some(place.clone()),
             code,
             message: message.into(),
@@ -102,7 +130,19 @@ impl Problem {
 
     /// A problem of no place in any text.
     pub(crate) fn anywhere(code: Code, message: impl Into<String>) -> Self {
-        Self { place: None, code, message: message.into(), label: String::new(), help: Vec::new() }
+        Self {
+            severity: Severity::Error,
+            place: None,
+            code,
+            message: message.into(),
+            label: String::new(),
+            help: Vec::new(),
+        }
+    }
+
+    /// The same, as something that is only told.
+    pub(crate) fn warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
     }
 
     /// What stands beside the underline: what was expected.
@@ -127,6 +167,7 @@ impl Problem {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
+    severity: Severity,
     code: Code,
     message: String,
     label: String,
@@ -135,6 +176,11 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
+    /// How bad it is.
+    pub fn severity(&self) -> Severity {
+        self.severity
+    }
+
     /// What kind of thing is wrong.
     pub fn code(&self) -> Code {
         self.code
@@ -188,7 +234,7 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "error[{}]: {}", self.code, self.message)?;
+        writeln!(f, "{}[{}]: {}", self.severity, self.code, self.message)?;
         let gutter = match &self.location {
             None => 0,
             Some(location) => {
@@ -243,7 +289,7 @@ impl Errors {
             let location = problem.place.and_then(|place| sources.locate(&place));
             let help = problem.help.into_iter().map(harmless).collect();
             let (message, label) = (harmless(problem.message), harmless(problem.label));
-            Diagnostic { code: problem.code, message, label, help, location }
+            Diagnostic { severity: problem.severity, code: problem.code, message, label, help, location }
         };
         Self { diagnostics: problems.into_iter().map(located).collect(), more }
     }

@@ -99,6 +99,7 @@ mod duration;
 mod extension;
 mod file;
 mod flags;
+pub mod foreign;
 mod names;
 mod preset;
 mod print;
@@ -109,7 +110,7 @@ mod syntax;
 mod text;
 mod tree;
 
-pub use diagnostic::{Code, Diagnostic, Errors};
+pub use diagnostic::{Code, Diagnostic, Errors, Severity};
 pub use duration::{DurationError, MAX_DURATION, format_duration, parse_duration};
 pub use extension::{Checks, Entry};
 pub use file::{File, Reader, UnknownPolicy};

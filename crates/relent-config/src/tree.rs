@@ -36,6 +36,8 @@ pub(crate) enum Value {
     Float(f64),
     Boolean(bool),
     Datetime,
+    /// JSON's; TOML has none.
+    Null,
     Array(Vec<Node>),
     Table(Table),
 }
@@ -49,6 +51,7 @@ impl Value {
             Self::Float(_) => "a float",
             Self::Boolean(_) => "a boolean",
             Self::Datetime => "a date",
+            Self::Null => "null",
             Self::Array(_) => "an array",
             Self::Table(_) => "a table",
         }

@@ -37,6 +37,11 @@ fn durations() {
 }
 
 #[test]
+fn foreign() {
+    replay("foreign", checks::foreign);
+}
+
+#[test]
 fn flags() {
     replay("flags", |text| {
         checks::flags(&text.lines().filter_map(|line| line.split_once('=')).collect::<Vec<_>>())

@@ -190,6 +190,9 @@ fn policy() -> impl Strategy<Value = Policy> {
 /// A file with much of what there is.
 const VALID: &str = include_str!("valid.toml");
 
+const FOREIGN: [&str; 2] =
+    [include_str!("../fuzz/corpus/foreign/asl-array"), include_str!("../fuzz/corpus/foreign/grpc-full")];
+
 proptest! {
     #[test]
     fn a_policy_that_is_written_reads_back(policy in policy()) {
@@ -215,6 +218,20 @@ proptest! {
             letters.splice(at..end, text.chars());
         }
         checks::policy(&letters.into_iter().collect::<String>());
+    }
+
+    #[test]
+    fn no_damage_to_a_foreign_text_panics(
+        which in 0usize..2,
+        cuts in vec((any::<Index>(), 0usize..12, "[a-z0-9\"{}\\[\\],.: \\\\\n\u{e9}\u{91cd}e+-]{0,8}"), 1..6),
+    ) {
+        let mut letters: Vec<char> = FOREIGN[which].chars().collect();
+        for (at, length, text) in cuts {
+            let at = at.index(letters.len());
+            let end = (at + length).min(letters.len());
+            letters.splice(at..end, text.chars());
+        }
+        checks::foreign(&letters.into_iter().collect::<String>());
     }
 
     #[test]

@@ -138,7 +138,8 @@ impl Retrier {
     /// Its waits.
     pub fn backoff(&self) -> Backoff {
         let schedule = Schedule::Exponential { initial: self.interval, multiplier: self.backoff_rate };
-        let backoff = Backoff::new(schedule).jitter(if self.full_jitter { Jitter::Full } else { Jitter::None });
+        let backoff =
+            Backoff::new(schedule).jitter(if self.full_jitter { Jitter::Full } else { Jitter::None });
         match self.max_delay {
             Some(delay) => backoff.cap(delay),
             None => backoff.uncapped(),
@@ -151,7 +152,8 @@ impl Retrier {
             return Err(refuse("MaxAttempts", "must be less than 4294967295"));
         };
         // Which errors are retried is said by name: a class keeps nothing from it that could be retried at all.
-        let failures = Class::ALL.into_iter().filter(|class| !matches!(class, Class::Success | Class::Cancelled));
+        let failures =
+            Class::ALL.into_iter().filter(|class| !matches!(class, Class::Success | Class::Cancelled));
         common
             .to_builder()
             .max_attempts(attempts)
@@ -231,6 +233,14 @@ impl StateRetry {
     /// The number of the retrier that decides about `error`: the first one that names it.
     pub fn retrier_for(&self, error: &str) -> Option<usize> {
         self.retriers().position(|retrier| retrier.errors.matches(error))
+    }
+}
+
+impl Default for StateRetry {
+    /// No retrier: no error is tried again.
+    fn default() -> Self {
+        let unnamed = Policy { retry_on: Classes::NONE, ..Policy::default() };
+        Self { retriers: Vec::new(), unnamed }
     }
 }
 

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, reason = "each user needs some of it")]
 
-use relent_config::{BuiltIn, File, Flag, MAX_DURATION, Reader, format_duration, parse_duration};
+use relent_config::foreign::{ServiceConfig, StateMachine};
+use relent_config::{BuiltIn, Errors, File, Flag, MAX_DURATION, Reader, format_duration, parse_duration};
 
 /// Any text: read and written it stays the same; or it is refused, and each place lies in it.
 pub(crate) fn policy(text: &str) {
@@ -17,10 +18,27 @@ pub(crate) fn policy(text: &str) {
         }
         Err(errors) => errors,
     };
+    told(text, &errors);
+}
+
+/// Any text as those of other systems: what is told about it lies in it.
+pub(crate) fn foreign(text: &str) {
+    match StateMachine::parse(text, "machine.json") {
+        Ok(machine) => machine.warnings().iter().for_each(|warning| assert!(warning.line().is_some())),
+        Err(errors) => told(text, &errors),
+    }
+    match ServiceConfig::parse(text, "service-config.json") {
+        Ok(config) => config.warnings().iter().for_each(|warning| assert!(warning.line().is_some())),
+        Err(errors) => told(text, &errors),
+    }
+}
+
+/// Errors are told in order, at places that lie in the text, and disturb no terminal.
+fn told(text: &str, errors: &Errors) {
     assert!(errors.iter().len() > 0);
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut last = 0;
-    for error in &errors {
+    for error in errors {
         let span = error.span().unwrap();
         assert!(text.get(span.clone()).is_some(), "{span:?} of {}: {error}", text.len());
         assert_eq!(error.line(), Some(1 + text[..span.start].matches('\n').count()), "{error}");

@@ -1,0 +1,54 @@
+//! What a case gives, as values.
+
+use std::time::Duration;
+
+use relent_config::File;
+use relent_core::{Class, Policy, Timestamp};
+use serde_json::Value;
+
+pub(crate) type Map = serde_json::Map<String, Value>;
+
+pub(crate) fn array<'m>(given: &'m Map, key: &str) -> &'m Vec<Value> {
+    given[key].as_array().unwrap_or_else(|| panic!("`{key}` is no array"))
+}
+
+pub(crate) fn text<'m>(given: &'m Map, key: &str) -> &'m str {
+    given[key].as_str().unwrap_or_else(|| panic!("`{key}` is no string"))
+}
+
+pub(crate) fn number(given: &Map, key: &str) -> f64 {
+    given[key].as_f64().unwrap_or_else(|| panic!("`{key}` is no number"))
+}
+
+pub(crate) fn count(given: &Map, key: &str) -> u32 {
+    given[key].as_u64().unwrap_or_else(|| panic!("`{key}` is no count")).try_into().unwrap()
+}
+
+pub(crate) fn seconds(seconds: f64) -> Duration {
+    Duration::from_nanos((seconds * 1e9).round() as u64)
+}
+
+/// To the nanosecond, in seconds.
+pub(crate) fn of(duration: Duration) -> Value {
+    Value::from(duration.as_nanos() as f64 / 1e9)
+}
+
+pub(crate) fn at(seconds: f64) -> Timestamp {
+    Timestamp::from_duration(self::seconds(seconds))
+}
+
+/// A draw from 0 to 1, as the core takes it.
+pub(crate) fn entropy(draw: f64) -> u64 {
+    if draw >= 1.0 { u64::MAX } else { (draw * 2f64.powi(64)) as u64 }
+}
+
+pub(crate) fn class(word: &str) -> Class {
+    word.parse().unwrap_or_else(|_| panic!("no class {word}"))
+}
+
+/// The policy of a text of the policy file, without its header.
+pub(crate) fn policy(given: &Map) -> Policy {
+    let text = format!("version = 1\n[policies.p]\n{}\n", text(given, "policy"));
+    let file = File::parse(&text, "case.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    file.policy("p").unwrap().clone()
+}
