@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::{
-    AdaptiveRate, Breaker, Budget, Bulkhead, Class, Entry, Limiter, Moment, Outcome, Permit, Place, Priority,
-    Reason, Reservation, Shared, Source, Stake, Start, Throttle, Ticket, Timestamp, Turn,
+    AdaptiveRate, Breaker, Budget, Bulkhead, Class, Entry, Latencies, Limiter, Moment, Outcome, Permit,
+    Place, Priority, Reason, Reservation, Shared, Source, Stake, Start, Throttle, Ticket, Timestamp, Turn,
 };
 
 /// How many budgets a call may draw on: what it holds of each lives beside it.
@@ -33,6 +33,9 @@ pub trait Parts {
 
     /// Does something with the bulkhead.
     fn bulkhead<R>(&mut self, with: impl FnOnce(&mut Bulkhead) -> R) -> Option<R>;
+
+    /// Does something with the latencies that hedges start by.
+    fn latencies<R>(&mut self, with: impl FnOnce(&mut Latencies) -> R) -> Option<R>;
 }
 
 /// All parts in one place, without locks: for a simulator, or for one thread.
@@ -50,6 +53,8 @@ pub struct Common {
     pub adaptive: Option<AdaptiveRate>,
     /// The bulkhead.
     pub bulkhead: Option<Bulkhead>,
+    /// The latencies that hedges start by.
+    pub latencies: Option<Latencies>,
 }
 
 impl Parts for Common {
@@ -87,30 +92,57 @@ impl Parts for Common {
     fn bulkhead<R>(&mut self, with: impl FnOnce(&mut Bulkhead) -> R) -> Option<R> {
         self.bulkhead.as_mut().map(with)
     }
+
+    #[inline]
+    fn latencies<R>(&mut self, with: impl FnOnce(&mut Latencies) -> R) -> Option<R> {
+        self.latencies.as_mut().map(with)
+    }
 }
 
-/// What one call holds of what calls share. It goes with its [`Call`](crate::Call), and is given back by
-/// [`Share::end`].
+/// What one call holds of what calls share, and its attempt that runs. It goes with its [`Call`](crate::Call), and is
+/// given back by [`Share::end`].
 #[derive(Debug, Default)]
 #[must_use = "what is not given back is lost to the others"]
 pub struct Held {
     priority: Priority,
-    /// Whether the budgets know of the call.
-    begun: bool,
-    /// Whether the next attempt is a retry.
+    known: Known,
+    refused_by: Option<u8>,
+    attempt: Attempt,
+}
+
+/// Whether the budgets know of the call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Known {
+    #[default]
+    NotYet,
+    /// And are told here when it ends.
+    Yes,
+    /// By what the call itself holds; this is what an attempt beside it does.
+    Elsewhere,
+}
+
+/// What one attempt holds.
+#[derive(Debug, Default)]
+struct Attempt {
+    /// Whether it is a retry, or a hedge.
     retry: bool,
+    /// What it took from the budgets.
     stakes: [Stake; MAX_BUDGETS],
-    /// What the attempt that runs was admitted with.
+    /// What it was admitted with, and when.
     permit: Option<Permit>,
     place: Option<Place>,
-    /// Whether an attempt runs.
-    running: bool,
-    /// What the attempt that waits to be admitted has already: the throttle's word, a turn, a token, a number.
+    since: Option<Timestamp>,
+    /// What it has already while it waits to be admitted: the throttle's word, a turn, a token, a number.
     let_pass: bool,
     turn: Option<Reservation>,
     paced: bool,
     ticket: Option<Ticket>,
-    refused_by: Option<u8>,
+}
+
+impl Attempt {
+    const fn is_running(&self) -> bool {
+        self.since.is_some()
+    }
 }
 
 impl Held {
@@ -120,10 +152,22 @@ impl Held {
     }
 
     /// What a hedge holds, for a call of this priority: it is no call of its own, so that no budget grows by it, but it
-    /// costs what a retry costs and is admitted as one. Ask [`withdraw`](Shared::withdraw) first, then
-    /// [`admit`](Shared::admit).
+    /// costs what a retry costs and is admitted as one. Ask [`hedge`](Shared::hedge).
     pub fn of_hedge(priority: Priority) -> Self {
-        Self { begun: true, retry: true, ..Self::new(priority) }
+        let attempt = Attempt { retry: true, ..Attempt::default() };
+        Self { known: Known::Elsewhere, attempt, ..Self::new(priority) }
+    }
+
+    /// Takes out what the attempt holds that was admitted last, so that others can run beside it. Each is settled, or
+    /// given back by [`Share::end`], by itself.
+    pub fn take_attempt(&mut self) -> Self {
+        let attempt = core::mem::take(&mut self.attempt);
+        Self { known: Known::Elsewhere, attempt, ..Self::new(self.priority) }
+    }
+
+    /// Goes on from an attempt that ran beside others: the retry that was granted after it is the call's next attempt.
+    pub fn go_on(&mut self, from: Self) {
+        (self.refused_by, self.attempt) = (from.refused_by, from.attempt);
     }
 
     /// How much the call matters.
@@ -133,7 +177,7 @@ impl Held {
 
     /// Whether its end may depend on when it comes: an attempt runs, or has a word to be told.
     pub const fn is_pending(&self) -> bool {
-        self.running || self.let_pass
+        self.attempt.is_running() || self.attempt.let_pass
     }
 
     /// Which budget refused the last retry, by its index.
@@ -193,10 +237,12 @@ impl<P: Parts> Shared for Share<'_, P> {
     fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
         let now = known(now);
         self.for_each_stake(|budget, stake| budget.settle(outcome, stake, now));
-        if let Some(permit) = self.held.permit.take() {
+        if let Some(permit) = self.held.attempt.permit.take() {
             self.parts.breaker(|breaker| breaker.settle(permit, outcome, now));
         }
-        self.held.running = false;
+        if let Some(since) = self.held.attempt.since.take() {
+            self.parts.latencies(|latencies| latencies.settle(outcome.class, now.since(since), now));
+        }
         self.parts.throttle(|throttle| throttle.settle(outcome, now));
         // Of what came to no answer it is told nothing.
         if !matches!(outcome.class, Class::Cancelled | Class::NotSent) {
@@ -208,10 +254,11 @@ impl<P: Parts> Shared for Share<'_, P> {
     #[inline]
     fn admit(&mut self, moment: Moment) -> Start {
         let now = known(moment.now);
-        if !core::mem::replace(&mut self.held.begun, true) {
-            for (index, stake) in self.held.stakes.iter_mut().enumerate() {
+        if self.held.known == Known::NotYet {
+            self.held.known = Known::Yes;
+            for index in 0..MAX_BUDGETS {
                 if self.parts.counts_calls(index) {
-                    self.parts.budget(index, |budget| budget.begin(stake, now));
+                    self.parts.budget(index, |budget| budget.begin(&mut Stake::default(), now));
                 }
             }
         }
@@ -230,11 +277,11 @@ impl<P: Parts> Shared for Share<'_, P> {
                 return other;
             }
         }
-        self.held.permit = permit;
-        self.held.running = true;
+        let attempt = &mut self.held.attempt;
+        (attempt.permit, attempt.since) = (permit, Some(now));
         // What it waited for is spent.
-        (self.held.let_pass, self.held.turn, self.held.paced) = (false, None, false);
-        self.held.stakes.iter_mut().for_each(Stake::start);
+        (attempt.let_pass, attempt.turn, attempt.paced) = (false, None, false);
+        attempt.stakes.iter_mut().for_each(Stake::start);
         Start::Go
     }
 
@@ -245,8 +292,8 @@ impl<P: Parts> Shared for Share<'_, P> {
 
     fn withdraw(&mut self, outcome: &Outcome, now: Option<Timestamp>) -> Result<(), Reason> {
         let now = known(now);
-        let Held { stakes, priority, .. } = &mut *self.held;
-        let refused_by = stakes.iter_mut().enumerate().find_map(|(index, stake)| {
+        let Held { attempt, priority, .. } = &mut *self.held;
+        let refused_by = attempt.stakes.iter_mut().enumerate().find_map(|(index, stake)| {
             let class = outcome.class;
             let granted = self.parts.budget(index, |budget| budget.withdraw(class, *priority, stake, now));
             (granted == Some(false)).then_some(index)
@@ -257,63 +304,93 @@ impl<P: Parts> Shared for Share<'_, P> {
             self.for_each_stake(Budget::put_back);
             return Err(Reason::BudgetExhausted);
         }
-        self.held.retry = true;
+        self.held.attempt.retry = true;
         Ok(())
+    }
+
+    fn hedge(&mut self, outcome: &Outcome, moment: Moment) -> Result<(), Reason> {
+        self.withdraw(outcome, moment.now)?;
+        let reason = match self.admit(moment) {
+            Start::Go => return Ok(()),
+            Start::Stop { reason } => reason,
+            // The attempts that run are waited for already.
+            Start::Wait { .. } if self.held.attempt.ticket.is_some() => Reason::BulkheadFull,
+            Start::Wait { .. } => Reason::RateLimited,
+        };
+        self.abandon(known(moment.now));
+        Err(reason)
     }
 }
 
 impl<P: Parts> Share<'_, P> {
     /// The call ends, however it does: all that it holds is given back. An attempt that still runs has come to nothing.
     pub fn end(&mut self, now: Timestamp) {
-        for (index, stake) in self.held.stakes.iter_mut().enumerate() {
+        self.abandon(now);
+        if core::mem::take(&mut self.held.known) == Known::Yes {
+            for index in 0..MAX_BUDGETS {
+                if self.parts.counts_calls(index) {
+                    self.parts.budget(index, |budget| budget.end(Stake::of_call()));
+                }
+            }
+        }
+    }
+
+    /// The attempt that runs has come to nothing, or the one that waits will not start: all that it holds is given back,
+    /// and the call goes on. It counts neither as a success nor as a failure.
+    pub fn abandon(&mut self, now: Timestamp) {
+        let pending = self.held.is_pending();
+        let attempt = &mut self.held.attempt;
+        for (index, stake) in attempt.stakes.iter_mut().enumerate() {
             if stake.holds() {
                 let stake = core::mem::take(stake);
                 self.parts.budget(index, |budget| budget.end(stake));
             }
         }
-        if let Some(permit) = self.held.permit.take() {
+        if let Some(permit) = attempt.permit.take() {
             self.parts.breaker(|breaker| breaker.abandon(permit, now));
         }
-        if self.held.is_pending() {
-            self.parts.throttle(|throttle| throttle.settle(&Outcome::of(Class::Cancelled), now));
+        if let Some(since) = attempt.since.take() {
+            self.parts.latencies(|latencies| latencies.record_cut_short(now.since(since), now));
         }
-        if let Some(turn) = self.held.turn.take() {
+        if let Some(turn) = attempt.turn.take() {
             self.parts.limiter(|limiter| limiter.cancel(turn));
         }
-        if let Some(ticket) = self.held.ticket.take() {
+        if let Some(ticket) = attempt.ticket.take() {
             self.parts.bulkhead(|bulkhead| bulkhead.give_up(ticket));
         }
+        (attempt.retry, attempt.let_pass, attempt.paced) = (false, false, false);
+        if pending {
+            self.parts.throttle(|throttle| throttle.settle(&Outcome::of(Class::Cancelled), now));
+        }
         self.leave();
-        let held = &mut *self.held;
-        (held.begun, held.retry, held.running, held.let_pass, held.paced) =
-            (false, false, false, false, false);
     }
 
     fn admit_by_rates(&mut self, moment: Moment) -> Start {
         let now = known(moment.now);
-        if !self.held.let_pass {
+        let attempt = &mut self.held.attempt;
+        if !attempt.let_pass {
             if self.parts.throttle(|throttle| throttle.admit(now, moment.entropy)) == Some(false) {
                 return Start::Stop { reason: Reason::RateLimited };
             }
-            self.held.let_pass = true;
+            attempt.let_pass = true;
         }
-        if self.held.turn.is_none() {
-            self.held.turn = self.parts.limiter(|limiter| limiter.reserve(1, now));
+        if attempt.turn.is_none() {
+            attempt.turn = self.parts.limiter(|limiter| limiter.reserve(1, now));
         }
-        match &self.held.turn {
+        match &attempt.turn {
             Some(turn) if turn.turn() == Turn::Refused => {
                 return Start::Stop { reason: Reason::RateLimited };
             }
             Some(turn) if turn.at() > now => return wait_until(turn.at(), now),
             _ => {}
         }
-        if !self.held.paced {
+        if !attempt.paced {
             if let Some(Err(after)) = self.parts.adaptive(|rate| rate.acquire(1, now)) {
                 return Start::Wait { after, source: Source::Limiter };
             }
-            self.held.paced = true;
+            attempt.paced = true;
         }
-        let (ticket, retry) = (self.held.ticket.take(), self.held.retry);
+        let (ticket, retry) = (attempt.ticket.take(), attempt.retry);
         let entry = self.parts.bulkhead(|bulkhead| match ticket {
             Some(ticket) => bulkhead.claim(ticket, now),
             None => bulkhead.enter(retry, now),
@@ -321,13 +398,13 @@ impl<P: Parts> Share<'_, P> {
         match entry {
             None => Start::Go,
             Some(Entry::In(place)) => {
-                self.held.place = Some(place);
+                attempt.place = Some(place);
                 Start::Go
             }
             // A driver that hears of a place asks again earlier.
             Some(Entry::Queued(ticket)) => {
                 let until = ticket.until();
-                self.held.ticket = Some(ticket);
+                attempt.ticket = Some(ticket);
                 wait_until(until, now)
             }
             Some(Entry::Full) => Start::Stop { reason: Reason::BulkheadFull },
@@ -336,14 +413,14 @@ impl<P: Parts> Share<'_, P> {
 
     /// Gives the place in the bulkhead back.
     fn leave(&mut self) {
-        if let Some(place) = self.held.place.take() {
+        if let Some(place) = self.held.attempt.place.take() {
             self.parts.bulkhead(|bulkhead| bulkhead.leave(place));
         }
     }
 
     #[inline]
     fn for_each_stake(&mut self, mut tell: impl FnMut(&mut Budget, &mut Stake)) {
-        for (index, stake) in self.held.stakes.iter_mut().enumerate() {
+        for (index, stake) in self.held.attempt.stakes.iter_mut().enumerate() {
             if self.parts.budget(index, |budget| tell(budget, stake)).is_none() {
                 break;
             }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::time::nanos;
-use crate::{Ratio, Timestamp};
+use crate::{Class, Ratio, Timestamp};
 
 /// Latencies of the last while, and their quantiles.
 ///
@@ -49,6 +49,17 @@ impl Latencies {
             previous: Histogram::new(),
             current_ends: window,
             latest: 0,
+        }
+    }
+
+    /// An attempt ended so. An answer is one, whatever it says; a failure that came fast says nothing of how long an
+    /// answer takes, and a timeout or a cancellation that it takes longer.
+    #[inline]
+    pub fn settle(&mut self, class: Class, took: Duration, now: Timestamp) {
+        match class {
+            Class::Success | Class::Permanent | Class::Ignored => self.record(took, now),
+            Class::Timeout | Class::Cancelled => self.record_cut_short(took, now),
+            Class::Transient | Class::Throttled | Class::NotSent => {}
         }
     }
 

@@ -80,6 +80,7 @@ impl CommonPolicy {
             limiter: self.limiter.map(Limiter::new).transpose()?,
             adaptive: self.adaptive.then(AdaptiveRate::default),
             bulkhead: self.bulkhead.map(Bulkhead::new).transpose()?,
+            latencies: None,
         })
     }
 }

@@ -37,6 +37,21 @@ pub trait Shared {
     fn withdraw(&mut self, _outcome: &Outcome, _now: Option<Timestamp>) -> Result<(), Reason> {
         Ok(())
     }
+
+    /// Takes a hedge's cost from the budgets and admits it, or neither: a hedge that would have to wait is not made. The
+    /// outcome is that of the failure it starts for.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it is not made.
+    fn hedge(&mut self, outcome: &Outcome, moment: Moment) -> Result<(), Reason> {
+        self.withdraw(outcome, moment.now)?;
+        match self.admit(moment) {
+            Start::Go => Ok(()),
+            Start::Wait { .. } => Err(Reason::RateLimited),
+            Start::Stop { reason } => Err(reason),
+        }
+    }
 }
 
 /// No shared state: every call is alone.
@@ -72,5 +87,9 @@ impl<S: Shared> Shared for Option<S> {
     #[inline]
     fn withdraw(&mut self, outcome: &Outcome, now: Option<Timestamp>) -> Result<(), Reason> {
         self.as_mut().map_or(Ok(()), |shared| shared.withdraw(outcome, now))
+    }
+
+    fn hedge(&mut self, outcome: &Outcome, moment: Moment) -> Result<(), Reason> {
+        self.as_mut().map_or(Ok(()), |shared| shared.hedge(outcome, moment))
     }
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use allocation_counter::measure;
 use relent_core::{
     AdaptiveRate, Alone, Backoff, Breaker, BreakerPolicy, Budget, Bulkhead, BulkheadPolicy, Call, Class,
-    Common, Dice, Held, Hint, Jitter, Limiter, LimiterPolicy, Memory, Moment, Multiplier, Outcome, Policy,
-    Rate, Rule, Schedule, Share, Stage, Throttle, ThrottlePolicy, Timestamp, TokenBucket,
+    Common, Dice, Held, Hint, Jitter, Latencies, Limiter, LimiterPolicy, Memory, Moment, Multiplier, Outcome,
+    Policy, Rate, Rule, Schedule, Share, Stage, Throttle, ThrottlePolicy, Timestamp, TokenBucket,
 };
 
 fn schedules() -> [Schedule; 7] {
@@ -79,6 +79,7 @@ fn what_calls_share_allocates_nothing() {
         limiter: Some(Limiter::new(LimiterPolicy::new(per_second)).unwrap()),
         adaptive: Some(AdaptiveRate::new(Timestamp::ZERO)),
         bulkhead: Some(Bulkhead::new(BulkheadPolicy::new(10)).unwrap()),
+        latencies: Some(Latencies::new(Duration::from_secs(10))),
     };
     let policy = Policy::default();
     let counted = allocations(|| {

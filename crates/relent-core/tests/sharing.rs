@@ -15,9 +15,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use relent_core::{
     AdaptiveRate, Backoff, Breaker, BreakerPolicy, BreakerState, Budget, Bulkhead, BulkheadPolicy, Call,
-    Class, Common, ConcurrentBudget, Decision, Held, Hint, Jitter, Limiter, LimiterPolicy, Moment, OnBudget,
-    Outcome, Policy, Priority, Quota, Rate, Ratio, Reason, Rule, Schedule, Share, Shared, Source, Start,
-    Throttle, ThrottlePolicy, Timestamp, TokenBucket, WindowBudget,
+    Class, Common, ConcurrentBudget, Decision, Held, Hint, Jitter, Latencies, Limiter, LimiterPolicy, Moment,
+    OnBudget, Outcome, Policy, Priority, Quota, Rate, Ratio, Reason, Rule, Schedule, Share, Shared, Source,
+    Start, Throttle, ThrottlePolicy, Timestamp, TokenBucket, WindowBudget,
 };
 
 fn ms(ms: u64) -> Timestamp {
@@ -344,8 +344,7 @@ fn a_hedge_costs_what_a_retry_costs_and_brings_nothing() {
     let mut started = 0;
     for held in &mut hedges {
         let mut share = Share { parts: &mut common, held };
-        if share.withdraw(&Outcome::of(F), Some(ms(0))).is_ok() {
-            assert_eq!(share.admit(Moment::at(ms(0), 0)), Start::Go);
+        if share.hedge(&Outcome::of(F), Moment::at(ms(0), 0)).is_ok() {
             started += 1;
         }
     }
@@ -356,6 +355,120 @@ fn a_hedge_costs_what_a_retry_costs_and_brings_nothing() {
     }
     assert_eq!(common.bulkhead.as_ref().unwrap().running(), 10);
     assert_eq!(common.budgets[0].balance(ms(0)), 0);
+}
+
+/// A call with a primary and a hedge that run: what the call holds, and what each of them does.
+fn raced(common: &mut Common) -> (Held, Held, Held) {
+    let mut call = Held::default();
+    assert_eq!(Share { parts: common, held: &mut call }.admit(Moment::at(ms(0), 0)), Start::Go);
+    let primary = call.take_attempt();
+    let mut hedge = Held::of_hedge(Priority::Normal);
+    let mut share = Share { parts: common, held: &mut hedge };
+    assert_eq!(share.hedge(&Outcome::of(F), Moment::at(ms(10), 0)), Ok(()));
+    (call, primary, hedge)
+}
+
+fn races() -> Common {
+    let budgets = vec![
+        Budget::new(ConcurrentBudget::new(Ratio::percent(20)).floor(1)).unwrap(),
+        Budget::new(Quota::new(10, 4)).unwrap(),
+    ];
+    let latencies = Some(Latencies::new(millis(10_000)));
+    Common {
+        budgets,
+        latencies,
+        limiter: None,
+        throttle: None,
+        breaker: breaker(BreakerPolicy::count(10), 300),
+        ..everything()
+    }
+}
+
+#[test]
+fn a_loser_is_neither_a_success_nor_a_failure() {
+    let mut common = races();
+    let (mut call, mut primary, mut hedge) = raced(&mut common);
+    assert_eq!(common.bulkhead.as_ref().unwrap().running(), 2);
+    assert_eq!(common.budgets[0].balance(ms(10)), 0);
+    assert_eq!(common.budgets[1].balance(ms(10)), 6_000);
+    Share { parts: &mut common, held: &mut hedge }.settle(&Outcome::of(Class::Success), Some(ms(15)));
+    // The hedge's place and its turn in the budgets are free, the primary's not yet.
+    assert_eq!(common.bulkhead.as_ref().unwrap().running(), 1);
+    assert_eq!(common.budgets[0].balance(ms(15)), 1_000);
+    assert_eq!(common.budgets[1].balance(ms(15)), 10_000);
+    Share { parts: &mut common, held: &mut primary }.end(ms(17));
+    Share { parts: &mut common, held: &mut call }.end(ms(17));
+    let seen = common.breaker.as_ref().unwrap().statistics();
+    assert_eq!((seen.successes, seen.failures, seen.ignored), (1, 0, 1));
+    assert_eq!(common.bulkhead.as_ref().unwrap().running(), 0);
+    // What it showed is that an answer takes at least 17 ms: of two, one took 5.
+    let latencies = common.latencies.as_mut().unwrap();
+    assert_eq!(latencies.samples(ms(17)), 1);
+    assert!(latencies.quantile(Ratio::percent(50), ms(17)).unwrap() < millis(6));
+    assert!(latencies.quantile(Ratio::percent(60), ms(17)).unwrap() >= millis(17));
+}
+
+#[test]
+fn a_retry_goes_on_from_the_attempt_that_failed_last() {
+    let mut common = races();
+    let (mut held, mut primary, mut hedge) = raced(&mut common);
+    let failed = Outcome::of(F);
+    Share { parts: &mut common, held: &mut primary }.settle(&failed, Some(ms(15)));
+    let mut call = Call::new(Some(ms(0)));
+    let mut share = Share { parts: &mut common, held: &mut hedge };
+    let decision = call.decide(&policy(), &mut share, failed, Moment::at(ms(20), 0));
+    assert!(matches!(decision, Decision::Retry { .. }), "{decision:?}");
+    held.go_on(hedge);
+    // The retry waits: it is under way, and has been paid for.
+    assert_eq!((common.budgets[0].balance(ms(20)), common.budgets[1].balance(ms(20))), (0, 2_000));
+    let mut share = Share { parts: &mut common, held: &mut held };
+    assert_eq!(share.admit(Moment::at(ms(120), 0)), Start::Go);
+    share.settle(&Outcome::of(Class::Success), Some(ms(130)));
+    share.end(ms(130));
+    assert_eq!((common.budgets[0].balance(ms(130)), common.budgets[1].balance(ms(130))), (1_000, 6_000));
+    let seen = common.breaker.as_ref().unwrap().statistics();
+    assert_eq!((seen.successes, seen.failures, seen.ignored), (1, 2, 0));
+    assert_eq!(common.bulkhead.as_ref().unwrap().running(), 0);
+}
+
+#[test]
+fn a_hedge_that_is_refused_holds_nothing() {
+    for refuse in 0..4 {
+        let budgets = vec![Budget::new(Quota::new(100, 4)).unwrap()];
+        let mut common = Common { budgets, limiter: None, throttle: None, ..everything() };
+        let mut call = Held::default();
+        assert_eq!(Share { parts: &mut common, held: &mut call }.admit(Moment::at(ms(0), 0)), Start::Go);
+        let primary = call.take_attempt();
+        match refuse {
+            0 => common.breaker.as_mut().unwrap().trip(ms(0)),
+            1 => drop(common.budgets.splice(.., [Budget::new(Quota::new(4, 4)).unwrap()])),
+            2 => common.limiter = Some(Limiter::new(limiter(1)).unwrap()),
+            _ => common.bulkhead = Some(Bulkhead::new(BulkheadPolicy::new(1).queue(1)).unwrap()),
+        }
+        let reason =
+            [Reason::CircuitOpen, Reason::BudgetExhausted, Reason::RateLimited, Reason::BulkheadFull];
+        let mut first = Held::of_hedge(Priority::Normal);
+        if refuse > 0 {
+            // Takes what there is.
+            let mut share = Share { parts: &mut common, held: &mut first };
+            assert_eq!(share.hedge(&Outcome::of(F), Moment::at(ms(0), 0)), Ok(()), "{refuse}");
+        }
+        let balance = common.budgets[0].balance(ms(0));
+        let mut hedge = Held::of_hedge(Priority::Normal);
+        let mut share = Share { parts: &mut common, held: &mut hedge };
+        let refused = share.hedge(&Outcome::of(F), Moment::at(ms(0), 0));
+        assert_eq!(refused, Err(reason[refuse]), "{refuse}");
+        assert!(!hedge.is_pending());
+        assert_eq!(common.budgets[0].balance(ms(0)), balance, "{refuse}");
+        assert_eq!(common.bulkhead.as_mut().unwrap().waiting(ms(0)), 0);
+        for mut held in [first, primary, call] {
+            Share { parts: &mut common, held: &mut held }.end(ms(1_000));
+        }
+        if refuse == 2 {
+            // Its turn went back too.
+            assert_eq!(common.limiter.as_mut().unwrap().reserve(1, ms(1_000)).at(), ms(1_000));
+        }
+    }
 }
 
 #[test]
@@ -388,6 +501,7 @@ fn everything() -> Common {
         limiter: Some(Limiter::new(limiter(50).max_wait(millis(100))).unwrap()),
         adaptive: Some(AdaptiveRate::new(ms(0))),
         bulkhead: Some(Bulkhead::new(BulkheadPolicy::new(3).queue(2).max_wait(millis(30))).unwrap()),
+        latencies: Some(Latencies::new(millis(1_000))),
     }
 }
 

@@ -148,6 +148,7 @@ impl Blueprint {
             limiter: own.limiter.map(Locked::new),
             adaptive: own.adaptive.map(Locked::new),
             bulkhead: own.bulkhead.map(Locked::new),
+            latencies: own.latencies.map(Locked::new),
         }
     }
 

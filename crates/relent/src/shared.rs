@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use relent_core::{
-    AdaptiveRate, Breaker, Budget, Bulkhead, Held, Limiter, Moment, Outcome, Parts, Priority, Reason, Share,
-    Shared, Start, Throttle, Timestamp,
+    AdaptiveRate, Breaker, Budget, Bulkhead, Held, Latencies, Limiter, Moment, Outcome, Parts, Priority,
+    Reason, Share, Shared, Start, Throttle, Timestamp,
 };
 
 use crate::Clock;
@@ -67,6 +67,7 @@ pub(crate) struct State {
     pub(crate) limiter: Option<Locked<Limiter>>,
     pub(crate) adaptive: Option<Locked<AdaptiveRate>>,
     pub(crate) bulkhead: Option<Locked<Bulkhead>>,
+    pub(crate) latencies: Option<Locked<Latencies>>,
     /// Whether any of them needs to know the time.
     pub(crate) needs_clock: bool,
 }
@@ -106,6 +107,11 @@ impl Parts for &State {
     #[inline]
     fn bulkhead<R>(&mut self, with: impl FnOnce(&mut Bulkhead) -> R) -> Option<R> {
         self.bulkhead.as_ref().map(|part| part.with(with))
+    }
+
+    #[inline]
+    fn latencies<R>(&mut self, with: impl FnOnce(&mut Latencies) -> R) -> Option<R> {
+        self.latencies.as_ref().map(|part| part.with(with))
     }
 }
 
@@ -189,6 +195,11 @@ impl<T: Clock> Shared for Member<T> {
     #[inline(never)]
     fn withdraw(&mut self, outcome: &Outcome, now: Option<Timestamp>) -> Result<(), Reason> {
         self.share(|share| share.withdraw(outcome, now))
+    }
+
+    #[inline(never)]
+    fn hedge(&mut self, outcome: &Outcome, moment: Moment) -> Result<(), Reason> {
+        self.share(|share| share.hedge(outcome, moment))
     }
 }
 

@@ -207,6 +207,11 @@ struct Withdrawal {
 const _: () = assert!(size_of::<Stake>() <= 32);
 
 impl Stake {
+    /// That a call has begun, where its attempts have stakes of their own.
+    pub(crate) const fn of_call() -> Self {
+        Self { taken: None, begun: true, waiting: false }
+    }
+
     /// Whether anything is to be given back at the call's end.
     #[inline]
     pub(crate) fn holds(&self) -> bool {
