@@ -1,0 +1,10 @@
+//! What HTTP outcomes mean to a retry.
+//!
+//! A status says little by itself: the same 400 is a throttled call from one AWS service and a broken one from another,
+//! and a 503 may say how long to stay away. This crate reads status, headers and body of a response, without any I/O and
+//! without a clock, and gives what the decision wants to know: the [`Class`](relent_core::Class), the server's
+//! [`Hint`](relent_core::Hint), and the error's code.
+//!
+//! So far it knows the responses of AWS services: [`aws`].
+
+pub mod aws;
