@@ -4,6 +4,8 @@
 //! base does. One that depends on more than its name, such as on the environment, makes its keys when it is asked for.
 
 mod aws;
+mod libraries;
+mod schedules;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use crate::text::{one_of, shorten};
 use crate::tree::{self, Layer, Node, Table, Value};
 
 /// All presets, family by family.
-const FAMILIES: &[&[Preset]] = &[aws::PRESETS];
+const FAMILIES: &[&[Preset]] = &[aws::PRESETS, schedules::PRESETS, libraries::PRESETS];
 
 /// The retry behaviour of a system that people know.
 ///
