@@ -4,8 +4,10 @@
 //! base does. One that depends on more than its name, such as on the environment, makes its keys when it is asked for.
 
 mod aws;
+mod foreign;
 mod libraries;
 mod schedules;
+mod tenacity;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +22,8 @@ use crate::text::{one_of, shorten};
 use crate::tree::{self, Layer, Node, Table, Value};
 
 /// All presets, family by family.
-const FAMILIES: &[&[Preset]] = &[aws::PRESETS, schedules::PRESETS, libraries::PRESETS];
+const FAMILIES: &[&[Preset]] =
+    &[aws::PRESETS, foreign::PRESETS, schedules::PRESETS, libraries::PRESETS, tenacity::PRESETS];
 
 /// The retry behaviour of a system that people know.
 ///
@@ -53,7 +56,6 @@ enum Keys {
     /// Always the same: the text of a policy.
     Text(&'static str),
     /// What is made of the parameters and of the [`Surroundings`].
-    #[expect(dead_code, reason = "the presets so far are always the same")]
     Made { parameters: &'static [&'static str], make: fn(&mut Making<'_>) -> Option<Table> },
 }
 
@@ -153,7 +155,6 @@ pub trait Surroundings: fmt::Debug + Send + Sync {
 }
 
 /// What a preset is made from, and in.
-#[expect(dead_code, reason = "the presets so far are always the same")]
 pub(crate) struct Making<'a> {
     /// Its parameters.
     pub(crate) parameters: &'a Table,

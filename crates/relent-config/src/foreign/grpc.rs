@@ -11,8 +11,9 @@ use relent_core::{
     Schedule, TokenBucket,
 };
 
-use super::json::Reader;
+use super::json::{self, Reader};
 use crate::diagnostic::{Code, Diagnostic, Errors, Problem, Severity};
+use crate::source::Sources;
 use crate::text::shorten;
 use crate::tree::{Node, Table, Value};
 
@@ -190,10 +191,14 @@ impl ServiceConfig {
     /// All that gRPC refuses about `methodConfig` and `retryThrottling`, in order of place. What else is in the text is
     /// not looked at.
     pub fn parse(text: &str, name: &str) -> Result<Self, Errors> {
-        let (mut reader, root) = Reader::parse(text, name)?;
-        let config = reader.config(&root);
-        let (config, warnings) = reader.finish(config)?;
+        let (config, warnings) = json::alone(text, name, Self::read)?;
         Ok(Self { warnings, ..config })
+    }
+
+    pub(crate) fn read(sources: &Sources, index: usize) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let (mut reader, root) = Reader::parse(sources, index)?;
+        let config = reader.config(&root);
+        reader.finish(config)
     }
 
     /// What holds for a method, by its full name (`pkg.Service/Method`, with or without a slash before it): what is

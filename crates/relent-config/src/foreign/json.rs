@@ -22,30 +22,44 @@ const MAX_DEPTH: usize = 128;
 /// What a reader of a JSON text holds: the text and what is wrong with it.
 pub(super) struct Reader {
     sources: Sources,
+    /// Which of them is read.
+    index: usize,
     problems: Vec<Problem>,
 }
 
+/// Reads one text alone. `name` is the file's name, for messages.
+pub(super) fn alone<T>(
+    text: &str,
+    name: &str,
+    read: impl FnOnce(&Sources, usize) -> Result<(T, Vec<Problem>), Vec<Problem>>,
+) -> Result<(T, Vec<Diagnostic>), Errors> {
+    let sources = Sources(vec![Arc::new(Source::file(name, text))]);
+    match read(&sources, 0) {
+        Ok((read, warnings)) => Ok((read, Errors::locate(warnings, &sources).iter().cloned().collect())),
+        Err(problems) => Err(Errors::locate(problems, &sources)),
+    }
+}
+
 impl Reader {
-    /// The value that a text is. `name` is the file's name, for messages.
-    pub(super) fn parse(text: &str, name: &str) -> Result<(Self, Node), Errors> {
-        let sources = Sources(vec![Arc::new(Source::file(name, text))]);
-        let mut reader = Self { sources, problems: Vec::new() };
+    /// The value that one of the texts is.
+    pub(super) fn parse(sources: &Sources, index: usize) -> Result<(Self, Node), Vec<Problem>> {
+        let mut reader = Self { sources: sources.clone(), index, problems: Vec::new() };
         match reader.document() {
             Some(node) => Ok((reader, node)),
-            None => Err(Errors::locate(reader.problems, &reader.sources)),
+            None => Err(reader.problems),
         }
     }
 
     fn document(&mut self) -> Option<Node> {
-        let source = self.sources.0.first().map(Arc::clone)?;
+        let source = self.sources.0.get(self.index).map(Arc::clone)?;
         let text = source.text.as_str();
         if text.len() > MAX_JSON {
             let message = format!("the text has {} bytes; at most {MAX_JSON} are read", text.len());
-            self.problems.push(Problem::new(Code::Limit, &Place::new(0, 0..0), message));
+            self.problems.push(Problem::new(Code::Limit, &Place::new(self.index, 0..0), message));
             return None;
         }
         if let Some(at) = too_deep(text) {
-            let problem = Problem::new(Code::Limit, &Place::new(0, at..at + 1), "nested too deep");
+            let problem = Problem::new(Code::Limit, &Place::new(self.index, at..at + 1), "nested too deep");
             self.problems.push(problem.label(format!("at most {MAX_DEPTH} levels are read")));
             return None;
         }
@@ -63,9 +77,10 @@ impl Reader {
         };
         match parse_to_ast(text, &CollectOptions::default(), &strict) {
             Ok(parsed) => match parsed.value {
-                Some(value) => Some(self.node(place(&value), &value)),
+                Some(value) => Some(self.node(self.place(&value), &value)),
                 None => {
-                    let problem = Problem::new(Code::Syntax, &Place::new(0, 0..0), "this is not JSON");
+                    let problem =
+                        Problem::new(Code::Syntax, &Place::new(self.index, 0..0), "this is not JSON");
                     self.problems.push(problem.label("expected a value"));
                     None
                 }
@@ -76,7 +91,7 @@ impl Reader {
                 let message = format!("this is not JSON: {what}");
                 self.problems.push(Problem::new(
                     Code::Syntax,
-                    &Place::new(0, range.start..range.end),
+                    &Place::new(self.index, range.start..range.end),
                     message,
                 ));
                 None
@@ -84,16 +99,21 @@ impl Reader {
         }
     }
 
+    fn place(&self, ranged: &impl Ranged) -> Place {
+        let range = ranged.range();
+        Place::new(self.index, range.start..range.end)
+    }
+
     /// The text nests only so deep: it is safe to recurse.
     fn node(&mut self, key: Place, value: &ast::Value<'_>) -> Node {
-        let place = place(value);
+        let place = self.place(value);
         let value = match value {
             ast::Value::StringLit(text) => Value::String(text.value.clone().into_owned()),
             ast::Value::NumberLit(number) => number_of(number.value),
             ast::Value::BooleanLit(boolean) => Value::Boolean(boolean.value),
             ast::Value::NullKeyword(_) => Value::Null,
             ast::Value::Array(array) => Value::Array(
-                array.elements.iter().map(|element| self.node(self::place(element), element)).collect(),
+                array.elements.iter().map(|element| self.node(self.place(element), element)).collect(),
             ),
             ast::Value::Object(object) => Value::Table(self.table(object)),
         };
@@ -103,7 +123,7 @@ impl Reader {
     fn table(&mut self, object: &ast::Object<'_>) -> Table {
         let mut table = Table::new();
         for property in &object.properties {
-            let key = place(&property.name);
+            let key = self.place(&property.name);
             let node = self.node(key.clone(), &property.value);
             match table.entry(property.name.as_str().to_owned()) {
                 Slot::Vacant(slot) => {
@@ -120,13 +140,10 @@ impl Reader {
     }
 
     /// What was read, if nothing is wrong with it, and what is to be told about it.
-    pub(super) fn finish<T>(self, read: T) -> Result<(T, Vec<Diagnostic>), Errors> {
+    pub(super) fn finish<T>(self, read: T) -> Result<(T, Vec<Problem>), Vec<Problem>> {
         let (errors, warnings): (Vec<_>, Vec<_>) =
             self.problems.into_iter().partition(|problem| problem.severity == Severity::Error);
-        if !errors.is_empty() {
-            return Err(Errors::locate(errors, &self.sources));
-        }
-        Ok((read, Errors::locate(warnings, &self.sources).iter().cloned().collect()))
+        if errors.is_empty() { Ok((read, warnings)) } else { Err(errors) }
     }
 
     pub(super) fn push(&mut self, problem: Problem) {
@@ -242,11 +259,6 @@ impl Reader {
 /// Whether a string is an expression of the query languages of Step Functions, or a placeholder of a template.
 fn is_expression(node: &Node) -> bool {
     node.string().is_some_and(|text| text.starts_with("{%") || text.starts_with('$'))
-}
-
-fn place(ranged: &impl Ranged) -> Place {
-    let range = ranged.range();
-    Place::new(0, range.start..range.end)
 }
 
 fn number_of(text: &str) -> Value {

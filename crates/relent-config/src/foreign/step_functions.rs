@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use relent_core::{ErrorNames, Multiplier, Retrier, StateRetry};
 
-use super::json::Reader;
+use super::json::{self, Reader};
 use crate::diagnostic::{Code, Diagnostic, Errors, Problem, Severity};
 use crate::duration::format_duration;
 use crate::names;
+use crate::source::Sources;
 use crate::text::shorten;
 use crate::tree::{Node, Table, Value};
 
@@ -113,10 +114,14 @@ impl StateMachine {
     /// All that Step Functions would refuse about `Retry` and `Catch`, in order of place. The rest of the text is the
     /// matter of others.
     pub fn parse(text: &str, name: &str) -> Result<Self, Errors> {
-        let (mut reader, root) = Reader::parse(text, name)?;
+        let (machine, warnings) = json::alone(text, name, Self::read)?;
+        Ok(Self { warnings, ..machine })
+    }
+
+    pub(crate) fn read(sources: &Sources, index: usize) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let (mut reader, root) = Reader::parse(sources, index)?;
         let states = reader.root(&root);
-        let (states, warnings) = reader.finish(states)?;
-        Ok(Self { states, warnings })
+        reader.finish(Self { states, warnings: Vec::new() })
     }
 
     /// The states that have a `Retry` or a `Catch`, or may have one, in the order of the text; those within Map and

@@ -5,7 +5,8 @@ use super::{Keys, Preset};
 const CHECKED: &str = "2026-12-01";
 
 /// What most of them retry and relent does not: a failure that is known to last.
-const PERMANENT: &str = "what is classed as permanent is not retried; there, every exception is unless it is listed";
+const PERMANENT: &str =
+    "what is classed as permanent is not retried; there, every exception is unless it is listed";
 
 pub(super) const PRESETS: &[Preset] = &[
     Preset {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relent_config::File;
+use relent_config::{Errors, File};
 use relent_core::{Class, Policy, Timestamp};
 use serde_json::Value;
 
@@ -48,7 +48,19 @@ pub(crate) fn class(word: &str) -> Class {
 
 /// The policy of a text of the policy file, without its header.
 pub(crate) fn policy(given: &Map) -> Policy {
-    let text = format!("version = 1\n[policies.p]\n{}\n", text(given, "policy"));
-    let file = File::parse(&text, "case.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let file = read(given).unwrap_or_else(|errors| panic!("{errors}"));
     file.policy("p").unwrap().clone()
+}
+
+/// What is wrong with such a text, by the word of each thing.
+pub(crate) fn validation(given: &Map) -> Map {
+    let codes = match read(given) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.iter().map(|error| Value::from(error.code().as_str())).collect(),
+    };
+    Map::from_iter([("codes".into(), Value::Array(codes))])
+}
+
+fn read(given: &Map) -> Result<File, Errors> {
+    File::parse(&format!("version = 1\n[policies.p]\n{}\n", text(given, "policy")), "case.toml")
 }

@@ -25,6 +25,7 @@ type Run = fn(&Map) -> Map;
 
 /// The kinds of cases, each with the code that it goes to.
 const KINDS: &[(&str, Run)] = &[
+    ("policy-validation", given::validation),
     ("waits", backoff::waits),
     ("timeline", backoff::timeline),
     ("healthy", backoff::healthy),
