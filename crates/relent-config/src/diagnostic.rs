@@ -44,6 +44,8 @@ pub enum Code {
     UnknownPolicy,
     /// No such preset.
     UnknownPreset,
+    /// No such budget or breaker.
+    UnknownName,
     /// Policies that are each other's base.
     BaseCycle,
 }
@@ -68,6 +70,7 @@ impl Code {
             Self::Conflict => "conflict",
             Self::UnknownPolicy => "unknown-policy",
             Self::UnknownPreset => "unknown-preset",
+            Self::UnknownName => "unknown-name",
             Self::BaseCycle => "base-cycle",
         }
     }

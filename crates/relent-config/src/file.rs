@@ -11,7 +11,7 @@ use crate::extension::{Checks, Entry};
 use crate::flags::{self, Flag};
 use crate::names::{self, Section};
 use crate::preset::{self, Shelf, Surroundings};
-use crate::read::{self, Context, Read};
+use crate::read::{self, Context, Named, Read};
 use crate::resolved::{BuiltIn, Origin, Resolved};
 use crate::source::{Place, Source, Sources};
 use crate::syntax;
@@ -57,6 +57,7 @@ pub struct File {
     /// The merged tables, by the number of the policy.
     merged: Vec<Table>,
     resolved: Vec<Resolved>,
+    named: Named,
     tables: BTreeMap<String, Node>,
 }
 
@@ -117,7 +118,9 @@ impl Reader {
         let mut problems = check_version(&root, source)?;
         problems.extend(read::unknown_keys(Section::Root, &self.beside, "", &root));
         let (names, own) = take_policies(&mut root, &mut problems);
+        let named = take_named(&mut root, &shelf.sources, &mut problems);
         let mut file = File {
+            named,
             shelf: Shelf::default(),
             extensions: self.in_policies.clone(),
             names: names.iter().map(|(name, _)| name.clone()).collect(),
@@ -148,6 +151,7 @@ impl Reader {
                 own: Layer(index),
                 built_in: BuiltIn::Library,
                 extensions: &file.extensions,
+                named: &file.named,
                 incomplete: broken || bases.is_broken(index),
             };
             let read = read::policy(&merged, context);
@@ -258,7 +262,13 @@ impl File {
             return Err(Errors::locate(vec![problem], &shelf.sources));
         };
         let bases = self.resolved.get(index).map(|resolved| resolved.bases.clone()).unwrap_or_default();
-        let read = layered(merged, flags, &mut shelf, BuiltIn::Library, &self.extensions)?;
+        let below = Below {
+            table: merged,
+            built_in: BuiltIn::Library,
+            extensions: &self.extensions,
+            named: &self.named,
+        };
+        let read = layered(below, flags, &mut shelf)?;
         let preset = self.resolved.get(index).and_then(Resolved::preset);
         Ok(Resolved::new(Some(name.to_owned()), bases, read, &shelf.sources).over(preset))
     }
@@ -293,7 +303,8 @@ impl BuiltIn {
     /// What is wrong with the options, named by the option.
     pub fn with(self, flags: &[Flag<'_>]) -> Result<Resolved, Errors> {
         let mut shelf = Shelf { sources: Sources(vec![Arc::new(Source::file("", ""))]), layers: Vec::new() };
-        let read = layered(&Table::new(), flags, &mut shelf, self, &[])?;
+        let below = Below { table: &Table::new(), built_in: self, extensions: &[], named: &Named::default() };
+        let read = layered(below, flags, &mut shelf)?;
         Ok(Resolved::new(None, Vec::new(), read, &shelf.sources))
     }
 }
@@ -310,24 +321,29 @@ pub(crate) fn alone(
         Some((table, preset)) => (table, Some(preset)),
         None => (table, None),
     };
-    let read = layered(&table, flags, &mut shelf, BuiltIn::Library, &[])?;
+    let built_in = BuiltIn::Library;
+    let below = Below { table: &table, built_in, extensions: &[], named: &Named::default() };
+    let read = layered(below, flags, &mut shelf)?;
     Ok(Resolved::new(None, Vec::new(), read, &shelf.sources).over(preset))
 }
 
-/// A policy's table with options over it.
-fn layered(
-    below: &Table,
-    flags: &[Flag<'_>],
-    shelf: &mut Shelf,
+/// What options lie over.
+struct Below<'a> {
+    table: &'a Table,
     built_in: BuiltIn,
-    extensions: &[String],
-) -> Result<Read, Errors> {
+    extensions: &'a [String],
+    named: &'a Named,
+}
+
+/// A policy's table with options over it.
+fn layered(below: Below<'_>, flags: &[Flag<'_>], shelf: &mut Shelf) -> Result<Read, Errors> {
+    let Below { table, built_in, extensions, named } = below;
     let sources = &mut shelf.sources;
     let above = flags::table(flags, sources).map_err(|problems| Errors::locate(problems, sources))?;
     let layers = &shelf.layers;
     let own = Layer::FLAGS;
-    let context = Context { sources, layers, own, built_in, extensions, incomplete: false };
-    read::policy(&tree::merge(below, &above), context).map_err(|problems| Errors::locate(problems, sources))
+    let context = Context { sources, layers, own, built_in, extensions, named, incomplete: false };
+    read::policy(&tree::merge(table, &above), context).map_err(|problems| Errors::locate(problems, sources))
 }
 
 /// There is no policy of this name.
@@ -415,6 +431,59 @@ fn take_policies(root: &mut Table, problems: &mut Vec<Problem>) -> (Vec<(String,
         own.push(node.table().cloned().unwrap_or_default());
     }
     (policies, own)
+}
+
+/// The budgets and breakers that have names.
+fn take_named(root: &mut Table, sources: &Sources, problems: &mut Vec<Problem>) -> Named {
+    let budgets = take_parts(root, "budgets", sources, problems, read::shared::named_budget);
+    let breakers = take_parts(root, "breakers", sources, problems, read::shared::named_breaker);
+    Named { budgets, breakers }
+}
+
+/// What was read of each name in the table `kind`; none of what is wrong, which is told.
+fn take_parts<T>(
+    root: &mut Table,
+    kind: &str,
+    sources: &Sources,
+    problems: &mut Vec<Problem>,
+    read: fn(&str, &Node, Context<'_>) -> Result<T, Vec<Problem>>,
+) -> BTreeMap<String, Option<T>> {
+    let Some(node) = root.remove(kind) else { return BTreeMap::new() };
+    let Value::Table(table) = node.value else {
+        problems.push(read::mistyped(&node, kind, &format!("tables [{kind}.NAME]")));
+        return BTreeMap::new();
+    };
+    if table.len() > MAX_POLICIES {
+        let message = format!("{} {kind}; at most {MAX_POLICIES} are read", table.len());
+        problems.push(Problem::new(Code::Limit, &node.key, message));
+        return BTreeMap::new();
+    }
+    let mut parts = BTreeMap::new();
+    for (name, node) in table {
+        if name.trim().is_empty() || name == "none" || name.chars().any(char::is_control) {
+            let message = format!("this is no name for one of the {kind}");
+            problems.push(Problem::new(Code::BadValue, &node.key, message));
+            continue;
+        }
+        let context = Context {
+            sources,
+            layers: &[Origin::Shared(format!("{kind}.{name}"))],
+            own: node.layer,
+            built_in: BuiltIn::Library,
+            extensions: &[],
+            named: &Named::default(),
+            incomplete: false,
+        };
+        let part = match read(&name, &node, context) {
+            Ok(part) => Some(part),
+            Err(found) => {
+                problems.extend(found);
+                None
+            }
+        };
+        parts.insert(name, part);
+    }
+    parts
 }
 
 fn check_policy(name: &str, node: &Node, problems: &mut Vec<Problem>) -> bool {

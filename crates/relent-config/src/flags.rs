@@ -71,7 +71,7 @@ fn value(flag: &Flag<'_>, index: usize) -> Result<Node, Problem> {
         return Ok(node);
     }
     let key = flag.path.rsplit('.').next().unwrap_or(flag.path);
-    if matches!(key, "retry_on" | "waits" | "classes") {
+    if matches!(key, "retry_on" | "waits" | "classes" | "rejected") || key == "budget" && text.contains(',') {
         return Ok(node(Value::Array(list(text, index, start))));
     }
     Ok(node(match text {

@@ -21,6 +21,16 @@ pub(crate) enum Section {
     OnClass,
     Rule,
     Idempotency,
+    Priority,
+    PriorityHigh,
+    Budget,
+    BudgetCost,
+    Breaker,
+    BreakerWindow,
+    RateLimit,
+    Bulkhead,
+    Throttle,
+    Hedge,
 }
 
 const BACKOFF: &[&str] = &[
@@ -44,7 +54,7 @@ impl Section {
     /// The keys, in the order in which they are told and written.
     pub(crate) fn keys(self) -> &'static [&'static str] {
         match self {
-            Self::Root => &["version", "policies"],
+            Self::Root => &["version", "policies", "budgets", "breakers"],
             Self::Policy => &[
                 "description",
                 "preset",
@@ -59,6 +69,13 @@ impl Section {
                 "retry_on",
                 "rules",
                 "on",
+                "budget",
+                "breaker",
+                "rate_limit",
+                "adaptive_rate",
+                "throttle",
+                "bulkhead",
+                "hedge",
                 "idempotency",
                 "seed",
             ],
@@ -74,6 +91,56 @@ impl Section {
             Self::OnClass => &["max_attempts", "backoff", "jitter", "count"],
             Self::Rule => &["name", "classes", "max_attempts", "backoff", "jitter", "count"],
             Self::Idempotency => &["require"],
+            Self::Priority => &["high"],
+            Self::PriorityHigh => &["backoff", "jitter", "budget_share"],
+            Self::Budget => &[
+                "kind",
+                "capacity",
+                "refill",
+                "per_success",
+                "per_failure",
+                "per_retry",
+                "half_full",
+                "ratio",
+                "ttl",
+                "floor",
+                "cost",
+                "first_success",
+                "reserve",
+                "scope",
+            ],
+            Self::BudgetCost => &["transient", "throttled", "timeout", "not_sent"],
+            Self::Breaker => &[
+                "window",
+                "failures",
+                "failure_ratio",
+                "slow_ratio",
+                "slow_after",
+                "min_calls",
+                "open_for",
+                "max_probes",
+                "success_ratio",
+                "max_probe_duration",
+                "ramp",
+                "mode",
+                "scope",
+            ],
+            Self::BreakerWindow => &["kind", "size"],
+            Self::RateLimit => &["rate", "burst", "max_wait"],
+            Self::Bulkhead => &["capacity", "queue", "max_wait", "retry_share"],
+            Self::Throttle => &[
+                "kind",
+                "k",
+                "threshold",
+                "aggression",
+                "window",
+                "max_rejection",
+                "min_requests",
+                "rejected",
+            ],
+            Self::Hedge => {
+                &["kind", "delay", "quantile", "floor", "ceiling", "initial", "samples", "max_attempts"]
+            }
         }
     }
 
@@ -86,7 +153,22 @@ impl Section {
             Self::Hint => "hint",
             Self::HintMode => "hint.mode",
             Self::Idempotency => "idempotency",
-            Self::Root | Self::Policy | Self::Stage | Self::On | Self::OnClass | Self::Rule => "",
+            Self::Budget => "budget",
+            Self::BudgetCost => "budget.cost",
+            Self::Breaker => "breaker",
+            Self::BreakerWindow => "breaker.window",
+            Self::RateLimit => "rate_limit",
+            Self::Bulkhead => "bulkhead",
+            Self::Throttle => "throttle",
+            Self::Hedge => "hedge",
+            Self::Root
+            | Self::Policy
+            | Self::Stage
+            | Self::On
+            | Self::OnClass
+            | Self::Rule
+            | Self::Priority
+            | Self::PriorityHigh => "",
         }
     }
 }
@@ -111,6 +193,30 @@ pub(crate) const JITTER_KINDS: &[(&str, &[&str])] = &[
     ("additive", &["max"]),
     ("decorrelated", &[]),
     ("decorrelated_v2", &[]),
+];
+
+/// The kinds of budget, each with its keys.
+pub(crate) const BUDGET_KINDS: &[(&str, &[&str])] = &[
+    ("token_bucket", &["capacity", "refill", "per_success", "per_failure", "per_retry", "half_full"]),
+    ("window", &["ratio", "ttl", "floor"]),
+    ("concurrent", &["ratio", "floor"]),
+    ("quota", &["capacity", "cost", "first_success"]),
+];
+
+/// The kinds of a breaker's window, each with its keys.
+pub(crate) const WINDOW_KINDS: [(&str, &[&str]); 3] =
+    [("count", &["size"]), ("time", &["size"]), ("consecutive", &[])];
+
+/// The kinds of throttle, each with its keys.
+pub(crate) const THROTTLE_KINDS: [(&str, &[&str]); 3] =
+    [("sre", &["k", "aggression"]), ("envoy", &["threshold", "aggression"]), ("finagle", &["threshold"])];
+
+/// The kinds of hedge, each with its keys.
+pub(crate) const HEDGE_KINDS: [(&str, &[&str]); 4] = [
+    ("quantile", &["quantile", "floor", "ceiling", "initial", "samples"]),
+    ("fixed", &["delay"]),
+    ("at_once", &[]),
+    ("on_failure", &[]),
 ];
 
 /// The known name that is nearest to `word`, if one is near enough to be a slip.
@@ -518,7 +624,7 @@ mod tests {
         ] {
             assert_eq!(nearest(slip, keys.clone()), Some(name));
         }
-        for stranger in ["", "x", "budget", "http", "breaker", "circuit"] {
+        for stranger in ["", "x", "http", "circuit", "queue"] {
             assert_eq!(nearest(stranger, keys.clone()), None, "{stranger}");
         }
     }

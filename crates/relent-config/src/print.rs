@@ -1,10 +1,12 @@
 //! A policy as TOML.
 
 use relent_core::{
-    Backoff, Bound, Class, Classes, Count, First, HintMode, HintPolicy, Jitter, OnDeadline, OverMax, Policy,
-    Rule, Schedule,
+    Backoff, Bound, Class, Classes, CommonPolicy, Count, First, HintMode, HintPolicy, Jitter, OnDeadline,
+    OverMax, Policy, Rule, Schedule,
 };
 
+use crate::read;
+use crate::shared::{Home, Scope};
 use crate::text::{classes_text, float_text, jitter_text, quoted, stage_text, text_of, toml_string};
 
 /// The keys of a policy as TOML, without the header `[policies.NAME]`: what the defaults say too is left out.
@@ -66,11 +68,75 @@ pub(crate) fn policy(policy: &Policy, names: &[String]) -> String {
         lines.entry("retry_on", &classes_text(policy.retry_on()));
     }
     lines.rules(policy, names);
+    if let Some(backoff) = policy.high_backoff() {
+        let own = [
+            ("backoff", inline(&backoff_entries(backoff, Some(policy.backoff())))),
+            ("jitter", jitter_text(backoff.jitter_used())),
+        ];
+        lines.entry("on.priority.high", &inline(&own));
+    }
     if policy.requires_idempotency() {
         lines.entry("idempotency", "{ require = true }");
     }
     if let Some(seed) = policy.seed() {
         lines.entry("seed", &seed.to_string());
+    }
+    lines.0
+}
+
+/// The keys of what calls of a policy share, as TOML, to stand beside those of [`to_toml`].
+///
+/// Read again, it gives an equal value, apart from what has no effect and so cannot be written (a success ratio of one
+/// probe), and from ratios above 1.
+///
+/// ```
+/// use relent_core::{BreakerPolicy, CommonPolicy, Quota, Ratio};
+///
+/// let shared = CommonPolicy {
+///     breaker: Some(BreakerPolicy::consecutive(5)),
+///     budgets: vec![(Quota::aws_2026().into(), Ratio::ZERO)],
+///     ..CommonPolicy::default()
+/// };
+/// assert_eq!(
+///     relent_config::common_to_toml(&shared),
+///     "budget = { kind = \"quota\", capacity = 500, cost = { transient = 14, throttled = 5 } }
+/// breaker = { window = { kind = \"consecutive\" }, failures = 5 }
+/// ",
+/// );
+/// ```
+pub fn common_to_toml(shared: &CommonPolicy) -> String {
+    common(shared, None, &[])
+}
+
+/// The same; these are their homes.
+pub(crate) fn common(shared: &CommonPolicy, breaker: Option<&Home>, budgets: &[Home]) -> String {
+    let mut lines = Lines(String::new());
+    let scope = |home: Option<&Home>| home.map_or(Scope::Target, |home| home.scope);
+    let entries = shared.budgets.iter().enumerate().map(|(index, (policy, reserve))| {
+        inline(&read::budget::entries(policy, *reserve, scope(budgets.get(index))))
+    });
+    match entries.collect::<Vec<_>>().as_slice() {
+        [] => {}
+        [one] => lines.entry("budget", one),
+        several => lines.entry("budget", &format!("[{}]", several.join(", "))),
+    }
+    if let Some(policy) = &shared.breaker {
+        lines.entry("breaker", &inline(&read::breaker::entries(policy, scope(breaker))));
+    }
+    if let Some(policy) = &shared.limiter {
+        lines.entry("rate_limit", &inline(&read::limits::limiter_entries(policy)));
+    }
+    if shared.adaptive {
+        lines.entry("adaptive_rate", "true");
+    }
+    if let Some(policy) = &shared.throttle {
+        lines.entry("throttle", &inline(&read::limits::throttle_entries(policy)));
+    }
+    if let Some(policy) = &shared.bulkhead {
+        lines.entry("bulkhead", &inline(&read::limits::bulkhead_entries(policy)));
+    }
+    if let Some(policy) = &shared.hedge {
+        lines.entry("hedge", &inline(&read::limits::hedge_entries(policy)));
     }
     lines.0
 }
@@ -151,7 +217,7 @@ fn rule_entries(rule: &Rule, policy: &Backoff) -> Vec<(&'static str, String)> {
 }
 
 /// The entries of a backoff; of a rule's (over the policy's) all that might be inherited otherwise.
-fn backoff_entries(backoff: &Backoff, over: Option<&Backoff>) -> Vec<(&'static str, String)> {
+pub(crate) fn backoff_entries(backoff: &Backoff, over: Option<&Backoff>) -> Vec<(&'static str, String)> {
     let schedule = backoff.schedule();
     let mut entries = vec![("kind", toml_string(schedule.as_str()))];
     let jitter = backoff.jitter_used();
@@ -257,7 +323,7 @@ fn spread_text(hint: &HintPolicy) -> String {
     float_text(rounded.into_iter().find(same).unwrap_or(exact))
 }
 
-fn inline(entries: &[(&str, String)]) -> String {
+pub(crate) fn inline(entries: &[(&str, String)]) -> String {
     let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     format!("{{ {} }}", entries.join(", "))
 }

@@ -12,11 +12,17 @@ use crate::source::{SourceKind, Sources};
 use crate::text::{classes_text, quoted, text_of, toml_string};
 use crate::tree::{Layer, Node, Table, Value};
 
-mod backoff;
+pub(crate) mod backoff;
+pub(crate) mod breaker;
+pub(crate) mod budget;
 mod hint;
+pub(crate) mod limits;
+mod part;
 mod rules;
+pub(crate) mod shared;
 mod value;
 
+pub(crate) use shared::{Named, ReadShared};
 pub(crate) use value::{bad_duration, mistyped, no_duration, unknown_keys};
 
 /// What is needed to read one policy.
@@ -28,6 +34,8 @@ pub(crate) struct Context<'a> {
     pub(crate) own: Layer,
     pub(crate) built_in: BuiltIn,
     pub(crate) extensions: &'a [String],
+    /// The budgets and breakers that have names.
+    pub(crate) named: &'a Named,
     /// A base is missing: what it would have given is not asked for.
     pub(crate) incomplete: bool,
 }
@@ -35,6 +43,7 @@ pub(crate) struct Context<'a> {
 /// What was read.
 pub(crate) struct Read {
     pub(crate) policy: Policy,
+    pub(crate) shared: ReadShared,
     pub(crate) description: Option<String>,
     pub(crate) rules: Vec<String>,
     pub(crate) settings: Vec<Setting>,
@@ -75,6 +84,8 @@ impl Reader<'_> {
         let hint = self.hint(table);
         let retry_on = self.retry_on(table);
         let (rules, rule_names) = self.rules(table, retry_on);
+        let high_backoff = self.high_backoff(table);
+        let shared = self.shared(table);
         let idempotent = self.idempotency(table);
         let seed = self.seed(table);
         let mut builder =
@@ -85,14 +96,22 @@ impl Reader<'_> {
         for rule in rules {
             builder = builder.rule(rule);
         }
+        if let Some(backoff) = high_backoff {
+            builder = builder.high_backoff(backoff);
+        }
         let extensions = self.extensions(table);
         if !self.problems.is_empty() {
             return None;
         }
         match builder.build() {
-            Ok(policy) => {
-                Some(Read { policy, description, rules: rule_names, settings: Vec::new(), extensions })
-            }
+            Ok(policy) => Some(Read {
+                policy,
+                shared,
+                description,
+                rules: rule_names,
+                settings: Vec::new(),
+                extensions,
+            }),
             Err(error) => {
                 self.refused(error, &[table], "");
                 None

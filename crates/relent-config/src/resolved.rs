@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use relent_core::{Policy, RuleId};
+use relent_core::{CommonPolicy, Policy, RuleId};
 
 use crate::extension::{Checks, Entry};
 use crate::preset::Preset;
-use crate::read::Read;
+use crate::read::{Read, ReadShared};
+use crate::shared::Home;
 use crate::source::Sources;
 use crate::tree::Node;
 
@@ -17,6 +18,7 @@ use crate::tree::Node;
 pub struct Resolved {
     pub(crate) name: Option<String>,
     pub(crate) policy: Policy,
+    shared: ReadShared,
     pub(crate) description: Option<String>,
     pub(crate) bases: Vec<String>,
     pub(crate) rules: Vec<String>,
@@ -48,6 +50,8 @@ pub enum Origin {
     Preset(&'static str),
     /// Something beside the policy file that a preset looked at: a variable, or a file with its line.
     Outside(String),
+    /// The budget or breaker of this name, with the table that it stands in: `"budgets.outbound"`.
+    Shared(String),
     /// The command-line option of this name.
     Flag(String),
     /// Built in, for this reason.
@@ -60,6 +64,7 @@ impl fmt::Display for Origin {
             Self::Policy(name) => write!(f, "[policies.{name}]"),
             Self::Preset(name) => write!(f, "preset {name}"),
             Self::Outside(what) => f.write_str(what),
+            Self::Shared(name) => write!(f, "[{name}]"),
             Self::Flag(flag) => f.write_str(flag),
             Self::BuiltIn(why) => write!(f, "built in: {why}"),
         }
@@ -68,9 +73,9 @@ impl fmt::Display for Origin {
 
 impl Resolved {
     pub(crate) fn new(name: Option<String>, bases: Vec<String>, read: Read, sources: &Sources) -> Self {
-        let Read { policy, description, rules, settings, extensions } = read;
+        let Read { policy, shared, description, rules, settings, extensions } = read;
         let sources = sources.clone();
-        Self { name, policy, description, bases, rules, settings, preset: None, extensions, sources }
+        Self { name, policy, shared, description, bases, rules, settings, preset: None, extensions, sources }
     }
 
     pub(crate) fn over(self, preset: Option<&'static Preset>) -> Self {
@@ -85,6 +90,21 @@ impl Resolved {
     /// The policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// What calls of the policy share.
+    pub fn common(&self) -> &CommonPolicy {
+        &self.shared.common
+    }
+
+    /// Where the breaker stands and who shares it, if there is one.
+    pub fn breaker_home(&self) -> Option<&Home> {
+        self.shared.breaker.as_ref()
+    }
+
+    /// Where each of the budgets stands and who shares it, in the order of the budgets.
+    pub fn budget_homes(&self) -> &[Home] {
+        &self.shared.budgets
     }
 
     /// The policy, to keep.
@@ -134,9 +154,12 @@ impl Resolved {
         Checks::new(&self.sources)
     }
 
-    /// The policy as TOML; see [`to_toml`](crate::to_toml()). Rules keep their names.
+    /// The policy as TOML, with what its calls share; see [`to_toml`](crate::to_toml()). Rules keep their names; budgets
+    /// and breakers do not, but say themselves what they are.
     pub fn to_toml(&self) -> String {
+        let ReadShared { common, breaker, budgets } = &self.shared;
         crate::print::policy(&self.policy, &self.rules)
+            + &crate::print::common(common, breaker.as_ref(), budgets)
     }
 }
 

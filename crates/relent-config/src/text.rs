@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relent_core::{Classes, Jitter, Multiplier, Stage};
+use relent_core::{Classes, Jitter, Multiplier, Rate, Ratio, Stage};
 
 use crate::duration::{MAX_DURATION, format_duration};
 
@@ -36,6 +36,17 @@ pub(crate) fn quoted(duration: Duration) -> String {
 
 pub(crate) fn text_of(duration: Option<Duration>) -> String {
     duration.map_or_else(|| "\"none\"".to_owned(), quoted)
+}
+
+/// `10/s`, `5/100ms`.
+pub(crate) fn rate_text(rate: Rate) -> String {
+    let per = format_duration(rate.per());
+    let unit = per.strip_prefix('1').filter(|unit| unit.bytes().all(|byte| byte.is_ascii_alphabetic()));
+    format!("{}/{}", rate.count(), unit.unwrap_or(&per))
+}
+
+pub(crate) fn ratio_text(ratio: Ratio) -> String {
+    float_text(ratio.as_f64())
 }
 
 /// The shortest TOML number that reads back as this one.

@@ -24,6 +24,8 @@ pub(crate) struct Layer(pub(crate) usize);
 
 impl Layer {
     pub(crate) const FLAGS: Self = Self(usize::MAX);
+    /// What holds where nothing is said.
+    pub(crate) const BUILT_IN: Self = Self(usize::MAX - 1);
 }
 
 pub(crate) type Table = BTreeMap<String, Node>;
@@ -151,8 +153,9 @@ fn merge_nodes(key: &str, base: &Node, own: &Node) -> Node {
     }
     let base_table = expanded(key, base);
     // A bare word for a jitter is its kind, so that `jitter = "full"` over `{ kind = "full" }` changes nothing; a bare
-    // duration for a deadline is all of it.
-    let own_table = if key == "deadline" { own.table().cloned() } else { expanded(key, own) };
+    // duration for a deadline is all of it, and so is a bare rate.
+    let own_table =
+        if matches!(key, "deadline" | "rate_limit") { own.table().cloned() } else { expanded(key, own) };
     match (base_table, own_table) {
         (Some(base), Some(table)) if same_kind(&base, &table) => {
             Node { value: Value::Table(merge(&base, &table)), ..own.clone() }
@@ -167,6 +170,9 @@ pub(crate) fn expanded(key: &str, node: &Node) -> Option<Table> {
         (_, Value::Table(table)) => return Some(table.clone()),
         ("jitter", Value::String(_)) => "kind",
         ("deadline", Value::String(_)) => "total",
+        // "none" is none of their kinds.
+        ("hedge" | "throttle", Value::String(word)) if word != "none" => "kind",
+        ("rate_limit", Value::String(word)) if word != "none" => "rate",
         _ => return None,
     };
     Some(Table::from([(inner.to_owned(), node.clone())]))
@@ -176,8 +182,8 @@ fn same_kind(base: &Table, own: &Table) -> bool {
     let kind = |table: &Table| table.get("kind").and_then(|node| node.string().map(str::to_owned));
     match (kind(base), kind(own)) {
         (_, None) => true,
-        // No kind is given below: the built-in backoff is exponential, the built-in jitter full.
-        (None, Some(own)) => own == "exponential" || own == "full",
+        // No kind is given below: the built-in backoff is exponential, the built-in jitter full, and so on.
+        (None, Some(own)) => matches!(own.as_str(), "exponential" | "full" | "quantile" | "sre"),
         (Some(base), Some(own)) => base == own,
     }
 }

@@ -12,12 +12,15 @@ mod checks;
 use std::time::Duration;
 
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
-use relent_config::{File, Reader, to_toml};
+use relent_config::{File, Reader, common_to_toml, to_toml};
 use relent_core::{
-    Backoff, Bound, Class, Classes, Count, Deadline, First, HintMode, HintPolicy, Jitter, Multiplier,
-    OnDeadline, OverMax, Policy, Rule, Schedule, Stage,
+    Backoff, Bound, BreakerMode, BreakerPolicy, BreakerWindow, BudgetPolicy, BulkheadPolicy, Class, Classes,
+    CommonPolicy, ConcurrentBudget, Count, Deadline, First, HedgePolicy, HintMode, HintPolicy, Jitter,
+    LimiterPolicy, Multiplier, OnDeadline, OverMax, Policy, Quota, Rate, Ratio, Rule, Schedule, Stage,
+    ThrottlePolicy, TokenBucket, WindowBudget,
 };
 
 fn duration() -> impl Strategy<Value = Duration> {
@@ -77,8 +80,8 @@ fn jitter() -> impl Strategy<Value = Jitter> {
 }
 
 fn backoff() -> impl Strategy<Value = Backoff> {
-    let bounds = (proptest::option::of(duration()), proptest::option::of(duration()), any::<bool>());
-    let more = (0u8..3, proptest::option::of(duration()), proptest::option::of(duration()));
+    let bounds = (option::of(duration()), option::of(duration()), any::<bool>());
+    let more = (0u8..3, option::of(duration()), option::of(duration()));
     (schedule(), jitter(), bounds, more).prop_map(
         |(schedule, jitter, (cap, floor, at_once), (bound, spread, reset))| {
             let csma = matches!(schedule, Schedule::Csma { .. });
@@ -139,8 +142,8 @@ fn hint() -> impl Strategy<Value = HintPolicy> {
 type Ruled = (Option<Index>, Option<u32>, Option<(Backoff, bool)>);
 
 fn rules() -> impl Strategy<Value = Vec<Ruled>> {
-    let own = proptest::option::of((backoff(), any::<bool>()));
-    vec((proptest::option::of(any::<Index>()), proptest::option::of(1u32..=254), own), 0..=6)
+    let own = option::of((backoff(), any::<bool>()));
+    vec((option::of(any::<Index>()), option::of(1u32..=254), own), 0..=6)
 }
 
 fn built(rules: Vec<Ruled>, retry_on: Classes) -> Vec<Rule> {
@@ -158,12 +161,11 @@ fn built(rules: Vec<Ruled>, retry_on: Classes) -> Vec<Rule> {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let limits =
-        (proptest::option::of(1u32..), proptest::option::of((duration(), duration())), any::<bool>());
-    let more = (proptest::option::of(duration()), any::<bool>(), proptest::option::of(any::<u64>()));
+    let limits = (option::of(1u32..), option::of((duration(), duration())), any::<bool>());
+    let more = (option::of(duration()), any::<bool>(), option::of(any::<u64>()), option::of(backoff()));
     (limits, more, backoff(), hint(), classes(), rules()).prop_filter_map(
         "cannot work",
-        |((attempts, deadline, fit), (timeout, idempotent, seed), backoff, hint, retry_on, rules)| {
+        |((attempts, deadline, fit), (timeout, idempotent, seed, high), backoff, hint, retry_on, rules)| {
             let mut builder = Policy::default().to_builder().backoff(backoff).hint(hint).retry_on(retry_on);
             builder = match attempts {
                 Some(attempts) => builder.max_attempts(attempts),
@@ -179,10 +181,130 @@ fn policy() -> impl Strategy<Value = Policy> {
             if let Some(seed) = seed {
                 builder = builder.seed(seed);
             }
+            if let Some(high) = high {
+                let high = high.initial_spread(Duration::ZERO).reset_after(Duration::MAX);
+                builder = builder.high_backoff(high);
+            }
             for rule in built(rules, retry_on) {
                 builder = builder.rule(rule);
             }
             builder.require_idempotency(idempotent).build().ok()
+        },
+    )
+}
+
+fn ratio(least: u32) -> impl Strategy<Value = Ratio> {
+    (least..=1_000_000).prop_map(Ratio::per_million)
+}
+
+fn rate() -> impl Strategy<Value = Rate> {
+    let per = prop_oneof![Just(Duration::from_secs(1)), Just(Duration::from_secs(60)), duration()];
+    (1u32.., per).prop_filter_map("no rate", |(count, per)| Rate::new(count, per))
+}
+
+fn budget() -> impl Strategy<Value = BudgetPolicy> {
+    let tokens = (any::<u32>(), any::<u32>(), any::<u32>(), any::<bool>());
+    let costs = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
+    prop_oneof![
+        (1u32.., option::of(rate()), tokens).prop_map(
+            |(capacity, refill, (success, failure, retry, half))| {
+                let bucket = TokenBucket::new(capacity).per_success(success).per_failure(failure);
+                let bucket = bucket.per_retry(retry).half_full(half);
+                refill.map_or(bucket, |rate| bucket.refill(rate)).into()
+            }
+        ),
+        (ratio(0), duration(), any::<u32>())
+            .prop_map(|(ratio, ttl, floor)| WindowBudget::new(ratio).ttl(ttl).floor(floor).into()),
+        (ratio(0), any::<u32>()).prop_map(|(ratio, floor)| ConcurrentBudget::new(ratio).floor(floor).into()),
+        (any::<u32>(), costs, any::<u32>()).prop_map(|(capacity, (a, b, c, d), first)| {
+            let quota = Quota::new(capacity, a % 100).first_success(first);
+            quota.throttled(b % 3).timeout(c % 3).not_sent(d).into()
+        }),
+    ]
+}
+
+fn breaker() -> impl Strategy<Value = BreakerPolicy> {
+    let window = prop_oneof![
+        (1u32..).prop_map(BreakerPolicy::consecutive),
+        (1u32..=1_000_000).prop_map(BreakerPolicy::count),
+        duration().prop_map(BreakerPolicy::time),
+    ];
+    let opens = (option::of(1u32..), option::of(ratio(1)), option::of((ratio(1), duration())), 1u32..100);
+    let probes = (1u32..=1_000, ratio(1), duration(), option::of(duration()));
+    let modes = proptest::sample::select(&BreakerMode::ALL[..]);
+    let open_for = option::of(backoff().prop_filter("by time", |backoff| !backoff.needs_clock()));
+    (window, opens, probes, open_for, modes).prop_map(|(plain, opens, probes, open_for, mode)| {
+        let mut policy = plain.mode(mode);
+        if policy.window() != BreakerWindow::Consecutive {
+            let (failures, ratio, slow, min_calls) = opens;
+            policy = failures.map_or(policy.clone(), |failures| policy.failures(failures));
+            policy = ratio.map_or(policy.clone().no_failure_ratio(), |ratio| policy.failure_ratio(ratio));
+            policy = slow.map_or(policy.clone(), |(ratio, after)| policy.slow_calls(ratio, after));
+            if ratio.is_some() || slow.is_some() {
+                policy = policy.min_calls(min_calls);
+            }
+        }
+        if let Some(backoff) = open_for {
+            policy = policy.open_for(backoff.initial_spread(Duration::ZERO).reset_after(Duration::MAX));
+        }
+        let (most, ratio, give_up, ramp) = probes;
+        policy = policy.max_probes(most).max_probe_duration(give_up).ramp(ramp.unwrap_or_default());
+        if most > 1 { policy.success_ratio(ratio) } else { policy }
+    })
+}
+
+fn throttle() -> impl Strategy<Value = ThrottlePolicy> {
+    let of = prop_oneof![
+        (1.0..1e6f64, 1e-3..1e3f64).prop_map(|(k, steep)| ThrottlePolicy::sre(k).aggression(steep)),
+        (0.01..=1.0f64, 1e-3..1e3f64).prop_map(|(ok, steep)| ThrottlePolicy::envoy(ok).aggression(steep)),
+        (0.01..=1.0f64).prop_map(ThrottlePolicy::finagle),
+    ];
+    (of, option::of((duration(), 0.01..=1.0f64, any::<u32>(), classes()))).prop_map(|(policy, more)| {
+        match more {
+            None => policy,
+            Some((window, most, fewest, classes)) => {
+                policy.window(window).max_rejection(most).min_requests(fewest).rejected(classes)
+            }
+        }
+    })
+}
+
+fn hedge() -> impl Strategy<Value = HedgePolicy> {
+    let of = prop_oneof![
+        duration().prop_filter("at once", |delay| !delay.is_zero()).prop_map(HedgePolicy::after),
+        Just(HedgePolicy::at_once()),
+        Just(HedgePolicy::on_failure()),
+        (ratio(1), duration(), option::of(duration()), duration(), any::<u32>()).prop_map(
+            |(share, floor, ceiling, initial, samples)| {
+                HedgePolicy::quantile(share)
+                    .between(floor, ceiling.unwrap_or(Duration::MAX))
+                    .until_known(initial, samples)
+            }
+        ),
+    ];
+    (of, 2u32..=64).prop_map(|(policy, attempts)| policy.max_attempts(attempts))
+}
+
+fn common() -> impl Strategy<Value = CommonPolicy> {
+    let limiter = (rate(), option::of(1u32..), option::of(duration())).prop_map(|(rate, burst, wait)| {
+        let policy = LimiterPolicy::new(rate);
+        let policy = policy.burst(burst.unwrap_or(policy.burst));
+        policy.max_wait(wait.unwrap_or(Duration::MAX))
+    });
+    let bulkhead = (1u32.., any::<u32>(), option::of(duration()), ratio(1)).prop_map(
+        |(capacity, queue, wait, share)| {
+            let policy = BulkheadPolicy::new(capacity).queue(queue).retry_share(share);
+            if queue > 0 { policy.max_wait(wait.unwrap_or(Duration::MAX)) } else { policy }
+        },
+    );
+    let reserve = prop_oneof![Just(Ratio::ZERO), ratio(0)];
+    let budgets = vec((budget(), reserve), 0..=4);
+    let limits = (option::of(limiter), any::<bool>(), option::of(throttle()), option::of(bulkhead));
+    (option::of(breaker()), budgets, limits, option::of(hedge())).prop_filter_map(
+        "cannot work",
+        |(breaker, budgets, (limiter, adaptive, throttle, bulkhead), hedge)| {
+            let common = CommonPolicy { breaker, budgets, limiter, adaptive, throttle, bulkhead, hedge };
+            common.check().is_ok().then_some(common)
         },
     )
 }
@@ -200,6 +322,15 @@ proptest! {
         let file = File::parse(&format!("version = 1\n[policies.p]\n{text}"), "p.toml");
         let file = file.map_err(|errors| TestCaseError::fail(format!("{errors}\n{text}")))?;
         prop_assert_eq!(file.policy("p").unwrap(), &policy, "{}", text);
+        prop_assert_eq!(file.resolved("p").unwrap().to_toml(), text);
+    }
+
+    #[test]
+    fn what_is_shared_reads_back_as_it_is_written(common in common()) {
+        let text = common_to_toml(&common);
+        let file = File::parse(&format!("version = 1\n[policies.p]\n{text}"), "p.toml");
+        let file = file.map_err(|errors| TestCaseError::fail(format!("{errors}\n{text}")))?;
+        prop_assert_eq!(file.resolved("p").unwrap().common(), &common, "{}", text);
         prop_assert_eq!(file.resolved("p").unwrap().to_toml(), text);
     }
 

@@ -35,7 +35,7 @@ pub(super) fn all() -> Result<Vec<Default>, Error> {
 fn why(setting: &Setting) -> &'static str {
     match setting.origin {
         Origin::BuiltIn(why) => why,
-        Origin::Policy(_) | Origin::Preset(_) | Origin::Outside(_) | Origin::Flag(_) => "",
+        _ => "",
     }
 }
 

@@ -28,7 +28,8 @@ impl Reader<'_> {
         };
         let spec = BackoffSpec {
             section: Section::Backoff,
-            path: "",
+            path: "backoff".to_owned(),
+            jitter_path: "jitter".to_owned(),
             table: &backoff,
             told: &backoff,
             jitter,
@@ -42,7 +43,7 @@ impl Reader<'_> {
 
     /// A backoff with its jitter, wherever it stands. What was bad is told and stands in as its default.
     pub(super) fn backoff(&mut self, spec: BackoffSpec<'_>) -> Backoff {
-        let path = format!("{}backoff", spec.path);
+        let path = spec.path.clone();
         let (kind, kind_node) = match spec.table.get("kind") {
             Some(node) => {
                 let kinds: Vec<&str> = BACKOFF_KINDS.iter().map(|(kind, _)| *kind).collect();
@@ -148,7 +149,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn jitter(&mut self, spec: &BackoffSpec<'_>, csma: bool) -> Jitter {
-        let path = format!("{}jitter", spec.path);
+        let path = spec.jitter_path.clone();
         let default = if csma { Jitter::None } else { Jitter::Full };
         let Some((node, table)) = &spec.jitter else {
             if !spec.in_rule {
@@ -225,8 +226,10 @@ impl Reader<'_> {
 /// A backoff and jitter to be read.
 pub(super) struct BackoffSpec<'a> {
     pub(super) section: Section,
-    /// What stands before `backoff` in the path: empty, or `on.throttled.`
-    pub(super) path: &'a str,
+    /// Its path: `backoff`, `on.throttled.backoff`, `breaker.open_for`.
+    pub(super) path: String,
+    /// That of its jitter.
+    pub(super) jitter_path: String,
     /// All that is given.
     pub(super) table: &'a Table,
     /// What is given here, and so is told about; a rule has more from its policy.

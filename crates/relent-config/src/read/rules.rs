@@ -87,12 +87,13 @@ impl Reader<'_> {
     }
 
     pub(super) fn on_keys(&mut self, on: &Table) {
-        for (key, node) in on {
+        self.priorities(on);
+        for (key, node) in on.iter().filter(|(key, _)| *key != "priority") {
             if matches!(key.as_str(), "success" | "cancelled") {
                 let message = format!("`on.{key}` has no effect: \"{key}\" is never retried");
                 self.problems.push(Problem::new(Code::NoEffect, &node.key, message));
             } else if !Section::On.keys().contains(&key.as_str()) {
-                self.problems.push(unknown_key(Section::On, &[], "on", key, node));
+                self.problems.push(unknown_key(Section::On, &["priority".to_owned()], "on", key, node));
             }
         }
     }
@@ -184,7 +185,8 @@ impl Reader<'_> {
         }
         self.backoff(BackoffSpec {
             section: Section::RuleBackoff,
-            path,
+            path: format!("{path}backoff"),
+            jitter_path: format!("{path}jitter"),
             table: &backoff,
             told: &told,
             jitter,
