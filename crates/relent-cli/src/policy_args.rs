@@ -122,7 +122,9 @@ impl Resolved {
     /// Where a value came from, with file and line where there are such.
     pub(crate) fn origin(&self, setting: &Setting) -> String {
         match (&setting.origin, &self.file, setting.line) {
-            (Origin::Policy(_) | Origin::Shared(_), Some(file), Some(line)) => format!("{file}:{line} {}", setting.origin),
+            (Origin::Policy(_) | Origin::Shared(_), Some(file), Some(line)) => {
+                format!("{file}:{line} {}", setting.origin)
+            }
             (origin, ..) => origin.to_string(),
         }
     }

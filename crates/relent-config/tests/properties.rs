@@ -303,7 +303,8 @@ fn common() -> impl Strategy<Value = CommonPolicy> {
     (option::of(breaker()), budgets, limits, option::of(hedge())).prop_filter_map(
         "cannot work",
         |(breaker, budgets, (limiter, adaptive, throttle, bulkhead), hedge)| {
-            let common = CommonPolicy { breaker, budgets, limiter, adaptive, throttle, bulkhead, hedge };
+            let common =
+                CommonPolicy { breaker, budgets, limiter, adaptive, throttle, bulkhead, hedge, memory: None };
             common.check().is_ok().then_some(common)
         },
     )

@@ -168,7 +168,8 @@ impl Call {
             return Decision::stop(Reason::AttemptsExhausted);
         }
         let backoff = policy.backoff_for(shared.priority());
-        let wait = match self.wait(policy, (rule, backoff), &outcome, moment) {
+        let least = shared.step(moment.now);
+        let wait = match self.wait(policy, (rule, backoff, least), &outcome, moment) {
             Ok(wait) => wait,
             Err(reason) => return Decision::stop(reason),
         };
@@ -318,7 +319,7 @@ impl Call {
     fn wait(
         &mut self,
         policy: &Policy,
-        by: (Option<RuleId>, &Backoff),
+        by: (Option<RuleId>, &Backoff, u32),
         outcome: &Outcome,
         moment: Moment,
     ) -> Result<Wait, Reason> {
@@ -353,13 +354,15 @@ impl Call {
         })
     }
 
-    /// The rule's backoff, or the one that stands for all outcomes without one.
+    /// The rule's backoff, or the one that stands for all outcomes without one; its wait number `least` at least.
     fn scheduled(
         &mut self,
         policy: &Policy,
-        (rule, of_policy): (Option<RuleId>, &Backoff),
+        (rule, of_policy, least): (Option<RuleId>, &Backoff, u32),
         moment: Moment,
     ) -> Wait {
+        // Where the target is known to struggle, the series goes on from there.
+        self.streak = self.streak.max(least);
         let own = rule.and_then(|id| {
             let rule = policy.rules.get(usize::from(id.0))?;
             Some((id, rule.own_backoff()?, rule.count))
@@ -367,7 +370,9 @@ impl Call {
         let (owner, backoff, n): (u8, &Backoff, u32) = match own {
             None => (0, of_policy, self.streak),
             // A rule's own failures are among those of the series, which a pushback begins anew.
-            Some((id, backoff, Count::Own)) => (id.0 + 1, backoff, self.seen_by(id).min(self.streak)),
+            Some((id, backoff, Count::Own)) => {
+                (id.0 + 1, backoff, self.seen_by(id).max(least).min(self.streak))
+            }
             Some((id, backoff, Count::All)) => (id.0 + 1, backoff, self.streak),
         };
         if self.owner != owner {

@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 
 use crate::{
-    AdaptiveRate, Breaker, Budget, Bulkhead, Class, Entry, Latencies, Limiter, Moment, Outcome, Permit,
-    Place, Priority, Reason, Reservation, Shared, Source, Stake, Start, Throttle, Ticket, Timestamp, Turn,
+    AdaptiveRate, BackoffMemory, Breaker, Budget, Bulkhead, Class, Entry, Latencies, Limiter, Moment,
+    Outcome, Permit, Place, Priority, Reason, Reservation, Shared, Source, Stake, Start, Throttle, Ticket,
+    Timestamp, Turn,
 };
 
 /// How many budgets a call may draw on: what it holds of each lives beside it.
@@ -36,6 +37,9 @@ pub trait Parts {
 
     /// Does something with the latencies that hedges start by.
     fn latencies<R>(&mut self, with: impl FnOnce(&mut Latencies) -> R) -> Option<R>;
+
+    /// Does something with the backoff memory.
+    fn memory<R>(&mut self, with: impl FnOnce(&mut BackoffMemory) -> R) -> Option<R>;
 }
 
 /// All parts in one place, without locks: for a simulator, or for one thread.
@@ -55,6 +59,8 @@ pub struct Common {
     pub bulkhead: Option<Bulkhead>,
     /// The latencies that hedges start by.
     pub latencies: Option<Latencies>,
+    /// The backoff memory.
+    pub memory: Option<BackoffMemory>,
 }
 
 impl Parts for Common {
@@ -96,6 +102,11 @@ impl Parts for Common {
     #[inline]
     fn latencies<R>(&mut self, with: impl FnOnce(&mut Latencies) -> R) -> Option<R> {
         self.latencies.as_mut().map(with)
+    }
+
+    #[inline]
+    fn memory<R>(&mut self, with: impl FnOnce(&mut BackoffMemory) -> R) -> Option<R> {
+        self.memory.as_mut().map(with)
     }
 }
 
@@ -244,6 +255,7 @@ impl<P: Parts> Shared for Share<'_, P> {
             self.parts.latencies(|latencies| latencies.settle(outcome.class, now.since(since), now));
         }
         self.parts.throttle(|throttle| throttle.settle(outcome, now));
+        self.parts.memory(|memory| memory.settle(outcome, now));
         // Of what came to no answer it is told nothing.
         if !matches!(outcome.class, Class::Cancelled | Class::NotSent) {
             self.parts.adaptive(|rate| rate.update(outcome.class == Class::Throttled, now));
@@ -283,6 +295,11 @@ impl<P: Parts> Shared for Share<'_, P> {
         (attempt.let_pass, attempt.turn, attempt.paced) = (false, None, false);
         attempt.stakes.iter_mut().for_each(Stake::start);
         Start::Go
+    }
+
+    #[inline]
+    fn step(&mut self, now: Option<Timestamp>) -> u32 {
+        self.parts.memory(|memory| memory.step(known(now))).unwrap_or(0)
     }
 
     #[inline]

@@ -28,7 +28,7 @@
 //!
 //! What was asked for is a [`Policy`]; one call is a [`Call`] (32 bytes of plain data, no heap); what calls share
 //! stands behind [`Shared`]: a [`Breaker`], [`Budget`]s, a [`Limiter`], a [`Bulkhead`], a [`Throttle`], an
-//! [`AdaptiveRate`], of which each call has its [`Share`]. A hedged call is a [`Race`]. All of them are told the time,
+//! [`AdaptiveRate`], a [`BackoffMemory`], of which each call has its [`Share`]. A hedged call is a [`Race`]. All of them are told the time,
 //! as the call is, and know no locks: whoever shares them between threads brings those. Times are [`Timestamp`]s and waits are [`Duration`](core::time::Duration)s; inside,
 //! all is saturating integer nanoseconds, so a wait is at most 2⁶⁴ − 1 ns (584 years). Nothing here panics.
 
@@ -51,6 +51,7 @@ mod hint;
 mod jitter;
 mod latency;
 mod limiter;
+mod memory;
 mod multiplier;
 mod outcome;
 mod plan;
@@ -84,6 +85,7 @@ pub use hint::{Hint, HintMode, HintPolicy, OverMax};
 pub use jitter::Jitter;
 pub use latency::Latencies;
 pub use limiter::{Limiter, LimiterPolicy, Reservation, Turn};
+pub use memory::{BackoffMemory, MemoryPolicy};
 pub use multiplier::Multiplier;
 pub use outcome::{Outcome, Repeat};
 pub use plan::CommonPolicy;

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use crate::budget::check_reserve;
 use crate::policy::refuse;
 use crate::{
-    AdaptiveRate, Breaker, BreakerPolicy, Budget, BudgetPolicy, Bulkhead, BulkheadPolicy, Common,
-    HedgePolicy, Limiter, LimiterPolicy, MAX_BUDGETS, PolicyError, Ratio, Throttle, ThrottlePolicy,
+    AdaptiveRate, BackoffMemory, Breaker, BreakerPolicy, Budget, BudgetPolicy, Bulkhead, BulkheadPolicy,
+    Common, HedgePolicy, Limiter, LimiterPolicy, MAX_BUDGETS, MemoryPolicy, PolicyError, Ratio, Throttle,
+    ThrottlePolicy,
 };
 
 /// What calls of one policy share, as it was asked for. It stands beside the [`Policy`](crate::Policy): that one says
@@ -39,6 +40,8 @@ pub struct CommonPolicy {
     pub adaptive: bool,
     /// The bulkhead.
     pub bulkhead: Option<BulkheadPolicy>,
+    /// The backoff memory.
+    pub memory: Option<MemoryPolicy>,
     /// The hedges: no state of its own, but for the latencies that a quantile needs.
     pub hedge: Option<HedgePolicy>,
 }
@@ -61,6 +64,7 @@ impl CommonPolicy {
         self.throttle.map_or(Ok(()), |policy| policy.check())?;
         self.limiter.map_or(Ok(()), |policy| policy.check())?;
         self.bulkhead.map_or(Ok(()), |policy| policy.check())?;
+        self.memory.map_or(Ok(()), |policy| policy.check())?;
         self.hedge.map_or(Ok(()), |policy| policy.check())
     }
 
@@ -81,6 +85,7 @@ impl CommonPolicy {
             adaptive: self.adaptive.then(AdaptiveRate::default),
             bulkhead: self.bulkhead.map(Bulkhead::new).transpose()?,
             latencies: None,
+            memory: self.memory.map(BackoffMemory::new).transpose()?,
         })
     }
 }
@@ -109,6 +114,13 @@ mod tests {
             ("burst", CommonPolicy { limiter: limiter(0), ..Default::default() }),
             ("capacity", CommonPolicy { bulkhead: Some(BulkheadPolicy::new(0)), ..Default::default() }),
             (
+                "half_life",
+                CommonPolicy {
+                    memory: Some(MemoryPolicy::new(core::time::Duration::ZERO)),
+                    ..Default::default()
+                },
+            ),
+            (
                 "hedge.max_attempts",
                 CommonPolicy { hedge: Some(HedgePolicy::at_once().max_attempts(1)), ..Default::default() },
             ),
@@ -132,12 +144,14 @@ mod tests {
             throttle: Some(ThrottlePolicy::sre(2.0)),
             adaptive: true,
             bulkhead: Some(BulkheadPolicy::new(3)),
+            memory: Some(MemoryPolicy::new(core::time::Duration::from_secs(30))),
             ..CommonPolicy::default()
         };
         let common = shared.build(7).unwrap();
         assert_eq!(common.breaker.map(|breaker| breaker.policy().clone()), shared.breaker);
         assert_eq!(common.budgets.iter().map(Budget::counts_calls).collect::<Vec<_>>(), [false, true]);
         assert_eq!(common.throttle.map(|throttle| *throttle.policy()), shared.throttle);
+        assert_eq!(common.memory.map(|memory| *memory.policy()), shared.memory);
         assert!(common.adaptive.is_some() && common.bulkhead.is_some() && common.limiter.is_none());
     }
 }

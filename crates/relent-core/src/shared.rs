@@ -22,6 +22,13 @@ pub trait Shared {
         Start::Go
     }
 
+    /// The wait of a schedule, counted from 1, that a call takes at least: where the target is known to struggle, a call
+    /// does not begin with the first, and goes on from there.
+    #[inline]
+    fn step(&mut self, _now: Option<Timestamp>) -> u32 {
+        0
+    }
+
     /// When the target will admit attempts again, if it does not now.
     #[inline]
     fn ready_at(&mut self, _now: Option<Timestamp>) -> Option<Timestamp> {
@@ -77,6 +84,11 @@ impl<S: Shared> Shared for Option<S> {
     #[inline]
     fn admit(&mut self, moment: Moment) -> Start {
         self.as_mut().map_or(Start::Go, |shared| shared.admit(moment))
+    }
+
+    #[inline]
+    fn step(&mut self, now: Option<Timestamp>) -> u32 {
+        self.as_mut().map_or(0, |shared| shared.step(now))
     }
 
     #[inline]

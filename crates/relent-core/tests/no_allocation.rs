@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use relent_core::{
-    AdaptiveRate, Alone, Backoff, Breaker, BreakerPolicy, Budget, Bulkhead, BulkheadPolicy, Call, Class,
-    Common, Dice, Held, Hint, Jitter, Latencies, Limiter, LimiterPolicy, Memory, Moment, Multiplier, Outcome,
-    Policy, Rate, Rule, Schedule, Share, Stage, Throttle, ThrottlePolicy, Timestamp, TokenBucket,
+    AdaptiveRate, Alone, Backoff, BackoffMemory, Breaker, BreakerPolicy, Budget, Bulkhead, BulkheadPolicy,
+    Call, Class, Common, Dice, Held, Hint, Jitter, Latencies, Limiter, LimiterPolicy, Memory, MemoryPolicy,
+    Moment, Multiplier, Outcome, Policy, Rate, Rule, Schedule, Share, Stage, Throttle, ThrottlePolicy,
+    Timestamp, TokenBucket,
 };
 
 fn schedules() -> [Schedule; 7] {
@@ -80,6 +81,7 @@ fn what_calls_share_allocates_nothing() {
         adaptive: Some(AdaptiveRate::new(Timestamp::ZERO)),
         bulkhead: Some(Bulkhead::new(BulkheadPolicy::new(10)).unwrap()),
         latencies: Some(Latencies::new(Duration::from_secs(10))),
+        memory: Some(BackoffMemory::new(MemoryPolicy::new(Duration::from_secs(30))).unwrap()),
     };
     let policy = Policy::default();
     let counted = allocations(|| {

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use relent_core::{
-    AdaptiveRate, Backoff, Breaker, BreakerPolicy, BreakerState, Budget, Bulkhead, BulkheadPolicy, Call,
-    Class, Common, ConcurrentBudget, Decision, Held, Hint, Jitter, Latencies, Limiter, LimiterPolicy, Moment,
-    OnBudget, Outcome, Policy, Priority, Quota, Rate, Ratio, Reason, Rule, Schedule, Share, Shared, Source,
-    Start, Throttle, ThrottlePolicy, Timestamp, TokenBucket, WindowBudget,
+    AdaptiveRate, Backoff, BackoffMemory, Breaker, BreakerPolicy, BreakerState, Budget, Bulkhead,
+    BulkheadPolicy, Call, Class, Common, ConcurrentBudget, Decision, Held, Hint, Jitter, Latencies, Limiter,
+    LimiterPolicy, MemoryPolicy, Moment, OnBudget, Outcome, Policy, Priority, Quota, Rate, Ratio, Reason,
+    Rule, Schedule, Share, Shared, Source, Start, Throttle, ThrottlePolicy, Timestamp, TokenBucket,
+    WindowBudget,
 };
 
 fn ms(ms: u64) -> Timestamp {
@@ -502,6 +503,7 @@ fn everything() -> Common {
         adaptive: Some(AdaptiveRate::new(ms(0))),
         bulkhead: Some(Bulkhead::new(BulkheadPolicy::new(3).queue(2).max_wait(millis(30))).unwrap()),
         latencies: Some(Latencies::new(millis(1_000))),
+        memory: Some(BackoffMemory::new(MemoryPolicy::new(millis(500))).unwrap()),
     }
 }
 

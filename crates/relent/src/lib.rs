@@ -93,9 +93,10 @@ mod token;
 mod with;
 
 pub use relent_core::{
-    AdaptiveRate, Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics,
-    Budget, BudgetPolicy, BudgetSnapshot, Bulkhead, BulkheadPolicy, CommonPolicy, ConcurrentBudget, Limiter,
-    LimiterPolicy, Priority, Quota, Rate, Ratio, Throttle, ThrottlePolicy, TokenBucket, WindowBudget,
+    AdaptiveRate, BackoffMemory, Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState,
+    BreakerStatistics, Budget, BudgetPolicy, BudgetSnapshot, Bulkhead, BulkheadPolicy, CommonPolicy,
+    ConcurrentBudget, Limiter, LimiterPolicy, MemoryPolicy, Priority, Quota, Rate, Ratio, Throttle,
+    ThrottlePolicy, TokenBucket, WindowBudget,
 };
 pub use relent_core::{
     Backoff, Bound, Class, Classes, Count, Deadline, Decision, First, Hint, HintMode, HintPolicy, Jitter,
@@ -134,6 +135,9 @@ pub mod guide {
 
     #[doc = include_str!("../guide/limits.md")]
     pub mod limits {}
+
+    #[doc = include_str!("../guide/memory.md")]
+    pub mod memory {}
 }
 
 /// The README's Rust, compiled.

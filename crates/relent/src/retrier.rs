@@ -5,8 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError};
 
 use relent_core::{
-    AdaptiveRate, Breaker, BreakerPolicy, Budget, BudgetPolicy, Bulkhead, BulkheadPolicy, CommonPolicy,
-    Limiter, LimiterPolicy, MAX_BUDGETS, Policy, PolicyError, Ratio, Throttle, ThrottlePolicy, entropy,
+    AdaptiveRate, BackoffMemory, Breaker, BreakerPolicy, Budget, BudgetPolicy, Bulkhead, BulkheadPolicy,
+    CommonPolicy, Limiter, LimiterPolicy, MAX_BUDGETS, MemoryPolicy, Policy, PolicyError, Ratio, Throttle,
+    ThrottlePolicy, entropy,
 };
 
 use crate::blocking::SystemTimer;
@@ -141,7 +142,7 @@ impl Blueprint {
         });
         State {
             counting,
-            needs_clock: breaker.is_some() || by_rates || by_budgets,
+            needs_clock: breaker.is_some() || by_rates || by_budgets || own.memory.is_some(),
             breaker,
             budgets,
             throttle: own.throttle.map(Locked::new),
@@ -149,6 +150,7 @@ impl Blueprint {
             adaptive: own.adaptive.map(Locked::new),
             bulkhead: own.bulkhead.map(Locked::new),
             latencies: own.latencies.map(Locked::new),
+            memory: own.memory.map(Locked::new),
         }
     }
 
@@ -227,6 +229,13 @@ impl RetrierBuilder {
     /// by all targets.
     pub fn common(mut self, policy: CommonPolicy) -> Self {
         self.parts.by_target = policy;
+        self
+    }
+
+    /// A backoff memory for each target: where many attempts have failed lately, the waits of a call do not begin with
+    /// the schedule's first.
+    pub fn memory(mut self, policy: MemoryPolicy) -> Self {
+        self.parts.by_target.memory = Some(policy);
         self
     }
 
@@ -325,5 +334,10 @@ impl Target {
     /// The target's bulkhead.
     pub fn bulkhead(&self) -> Option<&Locked<Bulkhead>> {
         self.state.bulkhead.as_ref()
+    }
+
+    /// The target's backoff memory.
+    pub fn memory(&self) -> Option<&Locked<BackoffMemory>> {
+        self.state.memory.as_ref()
     }
 }

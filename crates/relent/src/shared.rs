@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use relent_core::{
-    AdaptiveRate, Breaker, Budget, Bulkhead, Held, Latencies, Limiter, Moment, Outcome, Parts, Priority,
-    Reason, Share, Shared, Start, Throttle, Timestamp,
+    AdaptiveRate, BackoffMemory, Breaker, Budget, Bulkhead, Held, Latencies, Limiter, Moment, Outcome, Parts,
+    Priority, Reason, Share, Shared, Start, Throttle, Timestamp,
 };
 
 use crate::Clock;
@@ -68,6 +68,7 @@ pub(crate) struct State {
     pub(crate) adaptive: Option<Locked<AdaptiveRate>>,
     pub(crate) bulkhead: Option<Locked<Bulkhead>>,
     pub(crate) latencies: Option<Locked<Latencies>>,
+    pub(crate) memory: Option<Locked<BackoffMemory>>,
     /// Whether any of them needs to know the time.
     pub(crate) needs_clock: bool,
 }
@@ -112,6 +113,11 @@ impl Parts for &State {
     #[inline]
     fn latencies<R>(&mut self, with: impl FnOnce(&mut Latencies) -> R) -> Option<R> {
         self.latencies.as_ref().map(|part| part.with(with))
+    }
+
+    #[inline]
+    fn memory<R>(&mut self, with: impl FnOnce(&mut BackoffMemory) -> R) -> Option<R> {
+        self.memory.as_ref().map(|part| part.with(with))
     }
 }
 
@@ -185,6 +191,11 @@ impl<T: Clock> Shared for Member<T> {
     #[inline(never)]
     fn admit(&mut self, moment: Moment) -> Start {
         self.share(|share| share.admit(moment))
+    }
+
+    #[inline(never)]
+    fn step(&mut self, now: Option<Timestamp>) -> u32 {
+        self.share(|share| share.step(now))
     }
 
     #[inline(never)]
