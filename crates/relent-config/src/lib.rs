@@ -40,6 +40,14 @@
 //! [policies.payments]
 //! base = "default"                 # what is not said here is said there
 //! idempotency = { require = true }
+//! budget = "outbound"
+//! breaker = { window = { kind = "time", size = "30s" }, failure_ratio = 0.5 }
+//!
+//! [budgets.outbound]               # what calls share may have a name, and be shared by policies
+//! kind = "token_bucket"
+//! scope = "process"
+//! capacity = 100
+//! refill = "10/s"
 //! ```
 //!
 //! | key | values | default |
@@ -72,10 +80,69 @@
 //! | `retry_on` | classes; never `success` or `cancelled` | `transient`, `throttled`, `timeout`, `not_sent` |
 //! | `on.CLASS` | `{ max_attempts, backoff, jitter, count }` or `"none"` | |
 //! | `rules` | a list of `{ name, classes, max_attempts, backoff, jitter, count }` | |
+//! | `on.priority.high` | `{ backoff, jitter, budget_share }` or `"none"`: for calls of high priority | |
+//! | `budget` | a name, a [budget](#what-calls-share), a list of up to 4 of either, or `"none"` | `"none"` |
+//! | `breaker` | a name, a [breaker](#what-calls-share) or `"none"` | `"none"` |
+//! | `rate_limit` | a rate or `{ rate, burst, max_wait }` | `"none"` |
+//! | `adaptive_rate` | `true`, `false`: the AWS SDKs' adaptive mode | `false` |
+//! | `throttle` | `{ kind, … }` or `"none"` | `"none"` |
+//! | `bulkhead` | `{ capacity, queue, max_wait, retry_share }` or `"none"` | `"none"` |
+//! | `hedge` | `{ kind, … }`, a kind, or `"none"` | `"none"` |
 //! | `idempotency.require` | `true`, `false` | `false` |
 //! | `seed` | a whole number or `"none"` | `"none"` |
 //!
 //! Durations are what [`parse_duration`] reads. What each key means is told at the types of `relent-core`.
+//!
+//! # What calls share
+//!
+//! A budget or a breaker stands in the policy itself, or in a table of its own, `[budgets.NAME]` or `[breakers.NAME]`, which
+//! policies name. With `scope = "target"` each target of each policy has one of its own; with `scope = "process"` there is
+//! one for all targets, and for all policies that name it. Rates are `"10/s"` or `"5/100ms"`; ratios are from 0 to 1.
+//!
+//! | key of a budget | values | default |
+//! |---|---|---|
+//! | `kind` | `token_bucket`, `window`, `concurrent`, `quota` | required |
+//! | `scope` | `"target"`, `"process"` | `"target"` |
+//! | `reserve` | 0 to below 1: what is kept for calls of high priority | 0 |
+//! | `capacity` | tokens (`token_bucket`, `quota`) | required |
+//! | `refill` | a rate (`token_bucket`) | this or `per_success` |
+//! | `per_success`, `per_failure`, `per_retry` | tokens, to a thousandth (`token_bucket`) | 0, 0, 1 |
+//! | `half_full` | `true`, `false`: retries need more than half of it (`token_bucket`) | `false` |
+//! | `ratio` | retries per call (`window`, `concurrent`) | 0.2 |
+//! | `ttl` | a duration (`window`) | 10 s |
+//! | `floor` | retries in any case: per second (`window`), at once (`concurrent`) | 10; 3 |
+//! | `cost` | a number, or `{ transient, throttled, timeout, not_sent }` (`quota`) | required; the others as `transient` |
+//! | `first_success` | what a success at the first try adds (`quota`) | 1 |
+//!
+//! | key of a breaker | values | default |
+//! |---|---|---|
+//! | `window` | `{ kind = "count", size = 100 }`, `{ kind = "time", size = "30s" }`, `{ kind = "consecutive" }` | required |
+//! | `failures` | a number | required for `consecutive`, else none |
+//! | `failure_ratio` | above 0 to 1, or `"none"` | 0.5 |
+//! | `slow_ratio`, `slow_after` | above 0 to 1, or `"none"`; a duration | none |
+//! | `min_calls` | at least 1 | 20, or the window's size if that is less |
+//! | `open_for` | a backoff with its `jitter` | `{ initial = "5s", cap = "2m" }`, ± 20 % |
+//! | `max_probes` | 1 to 1000 | 1 |
+//! | `success_ratio` | above 0 to 1, of the probes | 1 |
+//! | `max_probe_duration` | a duration | 60 s |
+//! | `ramp` | a duration | 0 |
+//! | `mode` | `automatic`, `forced_open`, `disabled`, `metrics_only` | `automatic` |
+//! | `scope` | `"target"`, `"process"` | `"target"` |
+//!
+//! | key | values | default |
+//! |---|---|---|
+//! | `rate_limit.burst` | at least 1 | the rate's count |
+//! | `rate_limit.max_wait`, `bulkhead.max_wait` | a duration or `"none"` | `"none"` |
+//! | `bulkhead.capacity`, `bulkhead.queue` | attempts at once; attempts that wait | required; 0 |
+//! | `bulkhead.retry_share` | above 0 to 1 | 1 |
+//! | `throttle.kind` | `sre` (`k`, `aggression`), `envoy` (`threshold`, `aggression`), `finagle` (`threshold`) | `sre`, 2, 1 |
+//! | `throttle.window`, `max_rejection`, `min_requests`, `rejected` | a duration; 0 to 1; a number; classes | those of the kind |
+//! | `hedge.kind` | `quantile`, `fixed`, `at_once`, `on_failure` | `quantile`, or `fixed` where there is a `delay` |
+//! | `hedge.delay` | a duration (`fixed`) | required |
+//! | `hedge.quantile`, `floor`, `ceiling`, `initial`, `samples` | above 0 to below 1; durations; a number (`quantile`) | 0.95, 1 ms, none, 200 ms, 20 |
+//! | `hedge.max_attempts` | 2 to 64, the first included | 2 |
+//!
+//! # Rules of the file
 //!
 //! **Merging.** A policy lies over its `base`, that over its own base and so on, and all of them over the `preset` that
 //! the nearest of them names. Tables merge key by key where the

@@ -256,6 +256,14 @@ enum Meaning {
     Word,
     /// The first wait in seconds in one system, the growth in another.
     Factor,
+    /// A number of a hundred, where we write a ratio.
+    Percent,
+    /// The time for which a breaker stays open.
+    OpenFor,
+    /// So many in a time that stands beside it.
+    PerTime,
+    /// Only the name is the same.
+    Name,
 }
 
 /// Other systems' names, without capitals, hyphens and underscores, from the documents of: axios-retry, p-retry, got,
@@ -381,6 +389,93 @@ const FOREIGN: &[(&str, &str, Meaning)] = &[
     ("baseconfig", "base", Meaning::Same),
 ];
 
+/// The same for what calls share: Hystrix, Resilience4j, Polly, Envoy, Istio, opossum, gobreaker, Failsafe, gRPC, Finagle,
+/// Linkerd.
+const FOREIGN_SHARED: &[(&str, &str, Meaning)] = &[
+    ("circuitbreaker", "breaker", Meaning::Name),
+    ("failureratethreshold", "breaker.failure_ratio", Meaning::Percent),
+    ("errorthresholdpercentage", "breaker.failure_ratio", Meaning::Percent),
+    ("failurepercentagethreshold", "breaker.failure_ratio", Meaning::Percent),
+    ("slowcallratethreshold", "breaker.slow_ratio", Meaning::Percent),
+    ("slowcalldurationthreshold", "breaker.slow_after", Meaning::Time),
+    ("minimumnumberofcalls", "breaker.min_calls", Meaning::Same),
+    ("minimumthroughput", "breaker.min_calls", Meaning::Same),
+    ("requestvolumethreshold", "breaker.min_calls", Meaning::Same),
+    ("volumethreshold", "breaker.min_calls", Meaning::Same),
+    ("failurepercentagerequestvolume", "breaker.min_calls", Meaning::Same),
+    ("consecutive5xx", "breaker.failures", Meaning::Same),
+    ("consecutive5xxerrors", "breaker.failures", Meaning::Same),
+    ("consecutivegatewayfailure", "breaker.failures", Meaning::Same),
+    ("consecutivegatewayerrors", "breaker.failures", Meaning::Same),
+    ("consecutiveerrors", "breaker.failures", Meaning::Same),
+    ("consecutivefailures", "breaker.failures", Meaning::Same),
+    ("failurethreshold", "breaker.failures", Meaning::Same),
+    ("maxfailures", "breaker.failures", Meaning::Same),
+    ("slidingwindow", "breaker.window", Meaning::Name),
+    ("slidingwindowsize", "breaker.window.size", Meaning::Same),
+    ("slidingwindowtype", "breaker.window.kind", Meaning::Word),
+    ("samplingduration", "breaker.window.size", Meaning::Time),
+    ("rollingcounttimeout", "breaker.window.size", Meaning::Millis),
+    ("metricsrollingstatisticaltimeinmilliseconds", "breaker.window.size", Meaning::Millis),
+    ("waitdurationinopenstate", "breaker.open_for", Meaning::OpenFor),
+    ("sleepwindowinmilliseconds", "breaker.open_for", Meaning::OpenFor),
+    ("breakduration", "breaker.open_for", Meaning::OpenFor),
+    ("durationofbreak", "breaker.open_for", Meaning::OpenFor),
+    ("resettimeout", "breaker.open_for", Meaning::OpenFor),
+    ("baseejectiontime", "breaker.open_for", Meaning::OpenFor),
+    ("maxejectiontime", "breaker.open_for.cap", Meaning::Time),
+    ("permittednumberofcallsinhalfopenstate", "breaker.max_probes", Meaning::Same),
+    ("successthreshold", "breaker.max_probes", Meaning::Same),
+    ("halfopenmaxcalls", "breaker.max_probes", Meaning::Same),
+    ("maxwaitdurationinhalfopenstate", "breaker.max_probe_duration", Meaning::Time),
+    ("retrybudget", "budget", Meaning::Name),
+    ("retrythrottling", "budget", Meaning::Name),
+    ("maxtokens", "budget.capacity", Meaning::Same),
+    ("tokenratio", "budget.per_success", Meaning::Same),
+    ("minretriespersecond", "budget.floor", Meaning::Same),
+    ("minretryconcurrency", "budget.floor", Meaning::Same),
+    ("percentcanretry", "budget.ratio", Meaning::Percent),
+    ("budgetpercent", "budget.ratio", Meaning::Percent),
+    ("retryratio", "budget.ratio", Meaning::Same),
+    ("ratelimiter", "rate_limit", Meaning::Name),
+    ("limitforperiod", "rate_limit.rate", Meaning::PerTime),
+    ("limitrefreshperiod", "rate_limit.rate", Meaning::PerTime),
+    ("requestspersecond", "rate_limit.rate", Meaning::PerTime),
+    ("permitspersecond", "rate_limit.rate", Meaning::PerTime),
+    ("timeoutduration", "rate_limit.max_wait", Meaning::Time),
+    ("maxconcurrentcalls", "bulkhead.capacity", Meaning::Same),
+    ("maxconcurrency", "bulkhead.capacity", Meaning::Same),
+    ("maxconcurrentrequests", "bulkhead.capacity", Meaning::Same),
+    ("maxparallelization", "bulkhead.capacity", Meaning::Same),
+    ("permitlimit", "bulkhead.capacity", Meaning::Same),
+    ("maxqueuingactions", "bulkhead.queue", Meaning::Same),
+    ("maxpendingrequests", "bulkhead.queue", Meaning::Same),
+    ("queuelimit", "bulkhead.queue", Meaning::Same),
+    ("maxwaitduration", "bulkhead.max_wait", Meaning::Time),
+    ("hedging", "hedge", Meaning::Name),
+    ("hedgingpolicy", "hedge", Meaning::Name),
+    ("hedgingdelay", "hedge.delay", Meaning::Time),
+    ("maxhedgedattempts", "hedge.max_attempts", Meaning::Retries),
+    ("maxhedges", "hedge.max_attempts", Meaning::Retries),
+];
+
+/// Names that mean something else inside one of our tables than elsewhere.
+const FOREIGN_INSIDE: &[(Section, &str, &str, Meaning)] = &[
+    (Section::Breaker, "timeout", "breaker.open_for", Meaning::OpenFor),
+    (Section::Breaker, "delay", "breaker.open_for", Meaning::OpenFor),
+    (Section::Breaker, "interval", "breaker.window.size", Meaning::Time),
+    (Section::Breaker, "size", "breaker.window.size", Meaning::Same),
+    (Section::Breaker, "probes", "breaker.max_probes", Meaning::Same),
+    (Section::Bulkhead, "limit", "bulkhead.capacity", Meaning::Same),
+    (Section::Bulkhead, "maxconcurrent", "bulkhead.capacity", Meaning::Same),
+    (Section::RateLimit, "limit", "rate_limit.rate", Meaning::PerTime),
+    (Section::RateLimit, "requests", "rate_limit.rate", Meaning::PerTime),
+    (Section::Budget, "reserved", "budget.reserve", Meaning::Same),
+    (Section::Budget, "tokens", "budget.capacity", Meaning::Same),
+    (Section::Hedge, "after", "hedge.delay", Meaning::Time),
+    (Section::Hedge, "percentile", "hedge.quantile", Meaning::Percent),
+];
+
 /// What relent calls something that another system has a name for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -401,7 +496,7 @@ pub struct OurName {
 /// ```
 pub fn our_name(foreign: &str) -> Option<OurName> {
     let plain = plain(foreign);
-    let (_, path, meaning) = FOREIGN.iter().find(|(name, ..)| *name == plain)?;
+    let (_, path, meaning) = FOREIGN.iter().chain(FOREIGN_SHARED).find(|(name, ..)| *name == plain)?;
     let note = match meaning {
         Meaning::Retries => Some("one more than the retries, for the first attempt counts"),
         Meaning::Timeout => Some("for the whole call; each attempt has its attempt timeout"),
@@ -441,13 +536,21 @@ pub(crate) fn translate(section: Section, key: &str, node: &Node) -> Option<Tran
             ours: true,
         });
     }
-    if let Some(found) = misplaced(section, &plain, node) {
+    let inside = FOREIGN_INSIDE.iter().find(|(known, name, ..)| *known == section && *name == plain);
+    if let (None, Some(found)) = (inside, misplaced(section, &plain, node)) {
         return Some(found);
     }
-    let (_, path, meaning) = FOREIGN.iter().find(|(foreign, path, _)| {
-        // `factor` of a jitter is one of ours; only a backoff's is foreign.
-        *foreign == plain && !(section == Section::Jitter && path.starts_with("backoff"))
-    })?;
+    let anywhere = || {
+        let mut known = FOREIGN.iter().chain(FOREIGN_SHARED);
+        known.find(|(foreign, path, _)| {
+            // `factor` of a jitter is one of ours; only a backoff's is foreign.
+            *foreign == plain && !(section == Section::Jitter && path.starts_with("backoff"))
+        })
+    };
+    let (path, meaning) = match inside {
+        Some((_, _, path, meaning)) => (path, meaning),
+        None => anywhere().map(|(_, path, meaning)| (path, meaning))?,
+    };
     let name = relative(section, path);
     let names = match meaning {
         Meaning::Timeout => "`deadline` (the whole call) or `attempt_timeout` (one attempt)".to_owned(),
@@ -482,6 +585,17 @@ fn misplaced(section: Section, plain: &str, node: &Node) -> Option<Translation> 
         ("retryon", "retry_on"),
         ("hint", "hint"),
         ("seed", "seed"),
+        ("failureratio", "breaker.failure_ratio"),
+        ("slowratio", "breaker.slow_ratio"),
+        ("slowafter", "breaker.slow_after"),
+        ("mincalls", "breaker.min_calls"),
+        ("openfor", "breaker.open_for"),
+        ("maxprobes", "breaker.max_probes"),
+        ("maxprobeduration", "breaker.max_probe_duration"),
+        ("burst", "rate_limit.burst"),
+        ("retryshare", "bulkhead.retry_share"),
+        ("quantile", "hedge.quantile"),
+        ("budgetshare", "on.priority.high.budget_share"),
     ];
     let (_, path) = HOMES.iter().find(|(name, _)| *name == plain)?;
     let help = match section {
@@ -496,10 +610,8 @@ fn misplaced(section: Section, plain: &str, node: &Node) -> Option<Translation> 
 
 /// The path as it is written in `section`.
 fn relative(section: Section, path: &'static str) -> &'static str {
-    match path.split_once('.') {
-        Some((table, key)) if table == section.path() => key,
-        _ => path,
-    }
+    let inside = path.strip_prefix(section.path()).and_then(|rest| rest.strip_prefix('.'));
+    inside.filter(|_| !section.path().is_empty()).unwrap_or(path)
 }
 
 impl Meaning {
@@ -557,7 +669,31 @@ impl Meaning {
             Self::Factor => {
                 "the growth is `backoff.multiplier`; what urllib3 calls so is the first wait: `backoff.initial`".to_owned()
             }
+            Self::Percent => match &node.value {
+                // Where the same name has a ratio, so has ours.
+                Value::Integer(Some(percent @ 2..=100)) => write_as(name, &(*percent as f64 / 100.0).to_string()),
+                Value::Float(percent) if *percent > 1.0 && *percent <= 100.0 => {
+                    write_as(name, &(percent / 100.0).to_string())
+                }
+                Value::Float(ratio) if *ratio >= 0.0 && *ratio <= 1.0 => write_as(name, &value_text(node)),
+                _ => format!("the name is `{name}`, and it is a ratio from 0 to 1"),
+            },
+            Self::OpenFor => match (number, node.string()) {
+                (_, Some(_)) => write_as(name, &format!("{{ initial = {} }}", value_text(node))),
+                (Some(number), _) => format!(
+                    "write {}, or \"{number}s\", with the unit that was meant",
+                    entry(name, &format!("{{ initial = \"{number}ms\" }}"))
+                ),
+                _ => format!("the name is `{name}`; it is a table, as of a backoff"),
+            },
+            Self::PerTime => {
+                let number = number.unwrap_or(10);
+                format!("the name is `{name}`, with the time in it: {}", entry(name, &format!("\"{number}/s\"")))
+            }
+            Self::Name => format!("the name is `{name}`"),
             Self::Word => match node.string() {
+                Some("COUNT_BASED" | "count_based") => write_as(name, "\"count\""),
+                Some("TIME_BASED" | "time_based") => write_as(name, "\"time\""),
                 Some(word) => write_as(name, &format!("\"{}\"", word.to_lowercase().escape_debug())),
                 None => format!("the name is `{name}`"),
             },
@@ -594,18 +730,35 @@ mod tests {
 
     #[test]
     fn translations_lead_to_keys_that_there_are() {
-        let tables = [Section::Backoff, Section::Jitter, Section::Hint, Section::Deadline];
-        for (foreign, path, _) in FOREIGN {
-            let known = match path.split_once('.') {
-                None => Section::Policy.keys().contains(path),
+        let tables = [
+            Section::Backoff,
+            Section::Jitter,
+            Section::Hint,
+            Section::Deadline,
+            Section::Budget,
+            Section::Breaker,
+            Section::BreakerWindow,
+            Section::RateLimit,
+            Section::Bulkhead,
+            Section::Hedge,
+        ];
+        let inside = FOREIGN_INSIDE.iter().map(|(_, _, path, _)| *path);
+        for path in FOREIGN.iter().chain(FOREIGN_SHARED).map(|(_, path, _)| *path).chain(inside) {
+            let known = match path.replace("open_for.cap", "open_for").rsplit_once('.') {
+                None => Section::Policy.keys().contains(&path),
                 Some((table, key)) => {
                     tables.iter().any(|section| section.path() == table && section.keys().contains(&key))
                 }
             };
-            assert!(known, "{foreign} → {path}");
-            assert!(foreign.bytes().all(|byte| byte.is_ascii_lowercase()), "{foreign}");
+            assert!(known, "{path}");
+        }
+        for (foreign, ..) in FOREIGN.iter().chain(FOREIGN_SHARED) {
+            assert!(
+                foreign.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()),
+                "{foreign}"
+            );
             assert_eq!(
-                FOREIGN.iter().filter(|(name, ..)| name == foreign).count(),
+                FOREIGN.iter().chain(FOREIGN_SHARED).filter(|(name, ..)| name == foreign).count(),
                 1,
                 "{foreign} is there twice"
             );

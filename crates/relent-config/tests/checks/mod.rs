@@ -13,6 +13,7 @@ pub(crate) fn policy(text: &str) {
                 let written = format!("version = 1\n[policies.p]\n{}", resolved.to_toml());
                 let again = File::parse(&written, "written").unwrap_or_else(|errors| panic!("{errors}"));
                 assert_eq!(again.policy("p").unwrap(), resolved.policy(), "{written}");
+                assert_eq!(again.resolved("p").unwrap().common(), resolved.common(), "{written}");
             }
             return;
         }
