@@ -87,6 +87,7 @@
 //! | `adaptive_rate` | `true`, `false`: the AWS SDKs' adaptive mode | `false` |
 //! | `throttle` | `{ kind, … }` or `"none"` | `"none"` |
 //! | `bulkhead` | `{ capacity, queue, max_wait, retry_share }` or `"none"` | `"none"` |
+//! | `memory` | `{ half_life, steps }` or `"none"` | `"none"`; 30 s, 8 |
 //! | `hedge` | `{ kind, … }`, a kind, or `"none"` | `"none"` |
 //! | `idempotency.require` | `true`, `false` | `false` |
 //! | `seed` | a whole number or `"none"` | `"none"` |

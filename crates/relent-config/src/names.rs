@@ -30,6 +30,7 @@ pub(crate) enum Section {
     RateLimit,
     Bulkhead,
     Throttle,
+    Memory,
     Hedge,
 }
 
@@ -75,6 +76,7 @@ impl Section {
                 "adaptive_rate",
                 "throttle",
                 "bulkhead",
+                "memory",
                 "hedge",
                 "idempotency",
                 "seed",
@@ -138,6 +140,7 @@ impl Section {
                 "min_requests",
                 "rejected",
             ],
+            Self::Memory => &["half_life", "steps"],
             Self::Hedge => {
                 &["kind", "delay", "quantile", "floor", "ceiling", "initial", "samples", "max_attempts"]
             }
@@ -160,6 +163,7 @@ impl Section {
             Self::RateLimit => "rate_limit",
             Self::Bulkhead => "bulkhead",
             Self::Throttle => "throttle",
+            Self::Memory => "memory",
             Self::Hedge => "hedge",
             Self::Root
             | Self::Policy

@@ -135,6 +135,9 @@ pub(crate) fn common(shared: &CommonPolicy, breaker: Option<&Home>, budgets: &[H
     if let Some(policy) = &shared.bulkhead {
         lines.entry("bulkhead", &inline(&read::limits::bulkhead_entries(policy)));
     }
+    if let Some(policy) = &shared.memory {
+        lines.entry("memory", &inline(&read::limits::memory_entries(policy)));
+    }
     if let Some(policy) = &shared.hedge {
         lines.entry("hedge", &inline(&read::limits::hedge_entries(policy)));
     }

@@ -19,8 +19,8 @@ use relent_config::{File, Reader, common_to_toml, to_toml};
 use relent_core::{
     Backoff, Bound, BreakerMode, BreakerPolicy, BreakerWindow, BudgetPolicy, BulkheadPolicy, Class, Classes,
     CommonPolicy, ConcurrentBudget, Count, Deadline, First, HedgePolicy, HintMode, HintPolicy, Jitter,
-    LimiterPolicy, Multiplier, OnDeadline, OverMax, Policy, Quota, Rate, Ratio, Rule, Schedule, Stage,
-    ThrottlePolicy, TokenBucket, WindowBudget,
+    LimiterPolicy, MemoryPolicy, Multiplier, OnDeadline, OverMax, Policy, Quota, Rate, Ratio, Rule, Schedule,
+    Stage, ThrottlePolicy, TokenBucket, WindowBudget,
 };
 
 fn duration() -> impl Strategy<Value = Duration> {
@@ -300,11 +300,12 @@ fn common() -> impl Strategy<Value = CommonPolicy> {
     let reserve = prop_oneof![Just(Ratio::ZERO), ratio(0)];
     let budgets = vec((budget(), reserve), 0..=4);
     let limits = (option::of(limiter), any::<bool>(), option::of(throttle()), option::of(bulkhead));
-    (option::of(breaker()), budgets, limits, option::of(hedge())).prop_filter_map(
+    let memory = (duration(), 1u32..=64).prop_map(|(half, steps)| MemoryPolicy::new(half).steps(steps));
+    (option::of(breaker()), budgets, limits, option::of(memory), option::of(hedge())).prop_filter_map(
         "cannot work",
-        |(breaker, budgets, (limiter, adaptive, throttle, bulkhead), hedge)| {
+        |(breaker, budgets, (limiter, adaptive, throttle, bulkhead), memory, hedge)| {
             let common =
-                CommonPolicy { breaker, budgets, limiter, adaptive, throttle, bulkhead, hedge, memory: None };
+                CommonPolicy { breaker, budgets, limiter, adaptive, throttle, bulkhead, memory, hedge };
             common.check().is_ok().then_some(common)
         },
     )

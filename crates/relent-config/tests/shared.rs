@@ -12,8 +12,8 @@ use std::time::Duration;
 use relent_config::{BuiltIn, File, Flag, Home, Origin, Resolved, Scope};
 use relent_core::{
     Backoff, BreakerMode, BreakerPolicy, BulkheadPolicy, Class, CommonPolicy, ConcurrentBudget, HedgePolicy,
-    Jitter, LimiterPolicy, Multiplier, Quota, Rate, Ratio, Schedule, ThrottlePolicy, TokenBucket,
-    WindowBudget,
+    Jitter, LimiterPolicy, MemoryPolicy, Multiplier, Quota, Rate, Ratio, Schedule, ThrottlePolicy,
+    TokenBucket, WindowBudget,
 };
 
 fn file(text: &str) -> File {
@@ -145,6 +145,10 @@ fn limits_and_hedges_are_read() {
         common("throttle = { kind = \"envoy\", aggression = 2, rejected = [\"throttled\"] }").throttle,
         Some(ThrottlePolicy::envoy(0.95).aggression(2.0).rejected(Class::Throttled))
     );
+    let memory = MemoryPolicy::new(secs(30));
+    assert_eq!(common("memory = {}").memory, Some(memory));
+    let other = common("memory = { half_life = \"1m\", steps = 3 }").memory;
+    assert_eq!(other, Some(MemoryPolicy::new(secs(60)).steps(3)));
     assert!(common("adaptive_rate = true").adaptive && !common("adaptive_rate = false").adaptive);
     let p95 = HedgePolicy::quantile(Ratio::percent(95));
     for (hedge, policy) in [

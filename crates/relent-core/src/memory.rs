@@ -8,9 +8,12 @@ use crate::{Class, Outcome, PolicyError, Timestamp};
 
 /// What a backoff memory is to be: `memory = { half_life = "30s", steps = 8 }`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryPolicy {
-    half_life: Duration,
-    steps: u32,
+    /// After how long without failures a level is half of what it was.
+    pub half_life: Duration,
+    /// At which wait a call begins where everything fails.
+    pub steps: u32,
 }
 
 impl MemoryPolicy {
@@ -27,7 +30,12 @@ impl MemoryPolicy {
         Self { steps, ..self }
     }
 
-    pub(crate) fn check(&self) -> Result<(), PolicyError> {
+    /// Looks whether it can work.
+    ///
+    /// # Errors
+    ///
+    /// What cannot, by the key of a policy file.
+    pub fn check(&self) -> Result<(), PolicyError> {
         if self.half_life.is_zero() {
             return Err(refuse("half_life", "remembers nothing; leave `memory` out instead"));
         }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use relent_core::{
-    BulkheadPolicy, Classes, HedgeAfter, HedgePolicy, LimiterPolicy, Ratio, ThrottleCurve, ThrottlePolicy,
+    BulkheadPolicy, Classes, HedgeAfter, HedgePolicy, LimiterPolicy, MemoryPolicy, Ratio, ThrottleCurve,
+    ThrottlePolicy,
 };
 
 use super::Reader;
@@ -82,6 +83,18 @@ impl Reader<'_> {
         } else {
             part.built_in("rejected", classes_text(policy.rejected), ((), "what another try can help"));
         }
+        let checked = policy.check();
+        part.checked(policy, checked, before)
+    }
+
+    pub(super) fn memory(&mut self, node: &Node) -> Option<MemoryPolicy> {
+        let before = self.problems.len();
+        let table = self.part_table(node, "memory", "memory = { half_life = \"30s\" }")?;
+        let mut part = Part::new(self, Section::Memory, "memory", node, table);
+        let half_life =
+            part.time("half_life", (Duration::from_secs(30), "as long as a blip, less than an outage"));
+        let policy = MemoryPolicy::new(half_life);
+        let policy = policy.steps(part.whole("steps", (policy.steps, "as far as a long call comes")));
         let checked = policy.check();
         part.checked(policy, checked, before)
     }
@@ -211,6 +224,14 @@ pub(crate) fn throttle_entries(policy: &ThrottlePolicy) -> Vec<(&'static str, St
     }
     if policy.rejected != Classes::RETRYABLE {
         entries.push(("rejected", classes_text(policy.rejected)));
+    }
+    entries
+}
+
+pub(crate) fn memory_entries(policy: &MemoryPolicy) -> Vec<(&'static str, String)> {
+    let mut entries = vec![("half_life", quoted(policy.half_life))];
+    if policy.steps != MemoryPolicy::new(policy.half_life).steps {
+        entries.push(("steps", policy.steps.to_string()));
     }
     entries
 }

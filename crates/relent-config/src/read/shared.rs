@@ -96,6 +96,7 @@ impl Reader<'_> {
         common.adaptive = table.get("adaptive_rate").is_some_and(|node| self.adaptive_rate(node));
         common.throttle = self.part(table, "throttle").and_then(|node| self.throttle(node));
         common.bulkhead = self.part(table, "bulkhead").and_then(|node| self.bulkhead(node));
+        common.memory = self.part(table, "memory").and_then(|node| self.memory(node));
         common.hedge = self.part(table, "hedge").and_then(|node| self.hedge(node));
         ReadShared { common, ..read }
     }
