@@ -277,7 +277,8 @@ impl File {
         self.names.iter().position(|known| known == name)
     }
 
-    fn unknown(&self, name: &str) -> UnknownPolicy {
+    /// That there is no policy of this name, and which one was probably meant.
+    pub fn unknown(&self, name: &str) -> UnknownPolicy {
         let near = names::nearest(name, self.names()).map(str::to_owned);
         UnknownPolicy {
             name: name.to_owned(),

@@ -72,6 +72,7 @@
 //! |---|---|---|
 //! | `tokio` | yes | tokio's timer as the default of the async driver; any other runtime brings a [`Timer`] |
 //! | `anyhow` | no | a [`Class`] put in as `anyhow` context is found |
+//! | `config` | no | `config::Retriers`: policies, and what their calls share, from a policy file |
 //! | `serde` | no | serializable events and portable errors |
 
 mod asynchronous;
@@ -79,6 +80,8 @@ mod attempt;
 pub mod blocking;
 mod chance;
 mod classify;
+#[cfg(feature = "config")]
+pub mod config;
 mod drive;
 mod error;
 mod event;
