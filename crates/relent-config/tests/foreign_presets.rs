@@ -9,12 +9,15 @@
 )]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use relent_config::foreign::{ServiceConfig, StateMachine};
 use relent_config::{Errors, File, Origin, Reader, Surroundings};
-use relent_core::{Alone, Call, Class, Moment, Outcome, Policy, StateExecution};
+use relent_core::{
+    Alone, Call, Class, HedgePolicy, Moment, Outcome, Policy, Ratio, StateExecution, TokenBucket,
+};
 
 /// One file.
 #[derive(Debug)]
@@ -105,8 +108,11 @@ fn a_method_becomes_a_policy() {
         "name": [{"service": "shop.Orders"}], "timeout": "3s",
         "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.1s", "maxBackoff": "1s",
             "backoffMultiplier": 1.6, "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]}
-    }]}"#;
-    let policies = "[policies.orders]\npreset = { name = \"grpc\", config = \"grpc.json\", method = \"shop.Orders/List\" }";
+    }, {
+        "name": [{"service": "shop.Stock"}],
+        "hedgingPolicy": {"maxAttempts": 3, "hedgingDelay": "0.2s", "nonFatalStatusCodes": ["INTERNAL"]}
+    }], "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.5}}"#;
+    let policies = "[policies.stock]\npreset = { name = \"grpc\", config = \"grpc.json\", method = \"shop.Stock/Count\" }\n[policies.orders]\npreset = { name = \"grpc\", config = \"grpc.json\", method = \"shop.Orders/List\" }";
     let file = file("grpc.json", text, policies);
     let policy = file.policy("orders").unwrap();
     let config = ServiceConfig::parse(text, "grpc.json").unwrap();
@@ -119,6 +125,13 @@ fn a_method_becomes_a_policy() {
         policy.retry_on().iter().collect::<Vec<_>>(),
         [Class::Transient, Class::Throttled, Class::NotSent]
     );
+    for name in ["orders", "stock"] {
+        let common = file.resolved(name).unwrap().common();
+        assert_eq!(common.budgets, [(TokenBucket::grpc(100, 500).into(), Ratio::ZERO)], "{name}");
+    }
+    let stock = file.resolved("stock").unwrap();
+    let hedge = HedgePolicy::after(Duration::from_millis(200)).max_attempts(3);
+    assert_eq!((stock.policy().max_attempts(), stock.common().hedge), (Some(1), Some(hedge)));
 }
 
 #[test]

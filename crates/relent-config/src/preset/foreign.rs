@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use relent_core::{Class, Classes, MAX_RULES, Policy};
+use relent_core::{Class, Classes, CommonPolicy, MAX_RULES, Policy, Ratio};
 
 use super::{Keys, Making, Preset};
 use crate::diagnostic::{Code, Problem};
@@ -56,13 +56,14 @@ pub(super) const PRESETS: &[Preset] = &[
     },
 ];
 
-/// The retry policy example of the design.
+/// The examples of the design for a retry policy and for throttling.
 const GRPC_EXAMPLE: &str = r#"
 max_attempts = 4
 backoff = { kind = "exponential", initial = "100ms", multiplier = 2, cap = "1s", bound = "loose" }
 jitter = { kind = "proportional", factor = 0.2 }
 hint = { mode = "exact", max = "none", spread = 0 }
 retry_on = ["transient", "not_sent"]
+budget = { kind = "token_bucket", capacity = 10, per_success = 0.1, per_failure = 1, per_retry = 0, half_full = true }
 "#;
 
 fn grpc(making: &mut Making<'_>) -> Option<Table> {
@@ -91,7 +92,14 @@ fn grpc(making: &mut Making<'_>) -> Option<Table> {
         making.problems.push(Problem::new(Code::BadValue, &node.place, message));
         return None;
     };
-    let text = method_text(method);
+    let mut text = method_text(method);
+    let budgets = config.throttling().map(|bucket| (bucket.into(), Ratio::ZERO));
+    let shared = CommonPolicy {
+        budgets: budgets.into_iter().collect(),
+        hedge: method.hedge(),
+        ..CommonPolicy::default()
+    };
+    text.push_str(&crate::print::common_to_toml(&shared));
     making.made(format!("{path}, {name}"), &text)
 }
 

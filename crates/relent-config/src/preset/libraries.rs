@@ -121,6 +121,63 @@ hint = { mode = "minimum", max = "none", spread = 0.2 }
         ),
     },
     Preset {
+        name: "envoy",
+        description: "Envoy's route: one retry within 25 ms, three at a time, 15 s in all",
+        system: "Envoy, RetryPolicy and the cluster's circuit breaker",
+        version: "1.36 (data-plane-api 84e84367)",
+        sources: &[
+            "https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto#config-route-v3-retrypolicy",
+            "https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter",
+            "https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/circuit_breaker.proto",
+        ],
+        checked: CHECKED,
+        differs: &[
+            "Envoy retries nothing until retry_on says what",
+            "waits are drawn up to 25, 50, 100, 200, 250 ms, as the code does; the document's formula gives 25, 75, 175, 250",
+            "what is known not to be idempotent is not repeated; there the method does not count",
+            "no other host is chosen for a retry: that is the balancer's matter",
+        ],
+        over: None,
+        keys: Keys::Text(
+            r#"
+max_attempts = 2
+deadline = "15s"
+backoff = { kind = "exponential", initial = "25ms", multiplier = 2, cap = "250ms" }
+jitter = "full"
+hint = { mode = "ignore" }
+budget = { kind = "concurrent", ratio = 0, floor = 3 }
+"#,
+        ),
+    },
+    Preset {
+        name: "finagle",
+        description: "Finagle's requeues: what was not done goes again at once, within a fifth of the calls",
+        system: "Finagle, Retries and RetryBudget",
+        version: "24.2",
+        sources: &[
+            "https://github.com/twitter/finagle/blob/develop/finagle-core/src/main/scala/com/twitter/finagle/service/Retries.scala",
+            "https://github.com/twitter/finagle/blob/develop/finagle-core/src/main/scala/com/twitter/finagle/service/RetryBudget.scala",
+            "https://twitter.github.io/finagle/guide/Clients.html#retries",
+        ],
+        checked: CHECKED,
+        differs: &[
+            "a call is requeued twenty times at most: there a fifth of what the budget holds, which is twenty when it is full",
+            "a nack is classed as throttled; application failures have a policy of their own there, which is to retry none",
+            "failure accrual and the admission of nacks are set beside it, as `breaker` and `throttle`",
+        ],
+        over: None,
+        keys: Keys::Text(
+            r#"
+max_attempts = 21
+backoff = { kind = "constant", initial = "0s" }
+jitter = "none"
+hint = { mode = "ignore" }
+retry_on = ["throttled", "not_sent"]
+budget = { kind = "window", ratio = 0.2, ttl = "10s", floor = 10 }
+"#,
+        ),
+    },
+    Preset {
         name: "google-cloud",
         description: "Google Cloud's Python libraries: 1 s doubling to 60 s, full jitter, two minutes",
         system: "google-api-core, Retry",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relent_config::{Errors, File};
+use relent_config::{Errors, File, Resolved};
 use relent_core::{Class, Policy, Timestamp};
 use serde_json::Value;
 
@@ -48,8 +48,13 @@ pub(crate) fn class(word: &str) -> Class {
 
 /// The policy of a text of the policy file, without its header.
 pub(crate) fn policy(given: &Map) -> Policy {
+    resolved(given).into_policy()
+}
+
+/// The same with what its calls share.
+pub(crate) fn resolved(given: &Map) -> Resolved {
     let file = read(given).unwrap_or_else(|errors| panic!("{errors}"));
-    file.policy("p").unwrap().clone()
+    file.resolved("p").unwrap().clone()
 }
 
 /// What is wrong with such a text, by the word of each thing.

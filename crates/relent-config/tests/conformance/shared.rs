@@ -6,24 +6,24 @@ use relent_core::{
 };
 use serde_json::{Value, json};
 
-use super::given::{Map, array, at, class, count, number, seconds, text};
+use super::given::{self, Map, array, at, class, count, number, seconds, text};
 
 /// Of so many calls, all at once, that fail and ask for a retry each, and go on asking: how many get it.
 pub(crate) fn budget(given: &Map) -> Map {
-    let ratio = Ratio::new(number(given, "ratio")).unwrap();
-    let floor = count(given, "floor");
-    let mut budget = match text(given, "budget") {
-        "window" => {
-            let policy = WindowBudget::new(ratio).floor(floor);
-            Budget::new(match given.get("ttl_s") {
-                Some(_) => policy.ttl(seconds(number(given, "ttl_s"))),
-                None => policy,
-            })
+    let policy = match given.get("budget").and_then(Value::as_str) {
+        Some("window") => {
+            let policy = WindowBudget::new(ratio(given, "ratio")).floor(count(given, "floor"));
+            match given.get("ttl_s") {
+                Some(_) => policy.ttl(seconds(number(given, "ttl_s"))).into(),
+                None => policy.into(),
+            }
         }
-        "concurrent" => Budget::new(ConcurrentBudget::new(ratio).floor(floor)),
-        other => panic!("no budget {other}"),
-    }
-    .unwrap();
+        Some("concurrent") => {
+            ConcurrentBudget::new(ratio(given, "ratio")).floor(count(given, "floor")).into()
+        }
+        _ => given::resolved(given).common().budgets[0].0,
+    };
+    let mut budget = Budget::new(policy).unwrap();
     let now = Timestamp::ZERO;
     let mut running = vec![];
     let mut computed = Map::new();
@@ -45,12 +45,16 @@ pub(crate) fn budget(given: &Map) -> Map {
     computed
 }
 
+fn ratio(given: &Map, key: &str) -> Ratio {
+    Ratio::new(number(given, key)).unwrap()
+}
+
 /// A breaker's state and ratio after each of some outcomes.
 pub(crate) fn breaker(given: &Map) -> Map {
     let mut policy =
         BreakerPolicy::time(seconds(number(given, "window_s"))).min_calls(count(given, "min_calls"));
     if given.contains_key("failure_ratio") {
-        policy = policy.failure_ratio(Ratio::new(number(given, "failure_ratio")).unwrap());
+        policy = policy.failure_ratio(ratio(given, "failure_ratio"));
     }
     let mut breaker = Breaker::new(policy, 0).unwrap();
     let now = at(1.0);
