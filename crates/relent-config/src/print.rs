@@ -305,7 +305,9 @@ fn hint_entries(hint: &HintPolicy) -> Vec<(&'static str, String)> {
         HintMode::Ignore => return vec![("mode", "\"ignore\"".into())],
     }
     if hint.max_wait() != plain.max_wait() {
-        entries.push(("max", quoted(hint.max_wait())));
+        // The longest time that there is stands for no limit.
+        let unlimited = hint.max_wait() == std::time::Duration::from_nanos(u64::MAX);
+        entries.push(("max", text_of((!unlimited).then_some(hint.max_wait()))));
     }
     match hint.over_max_used() {
         OverMax::Abort => {}

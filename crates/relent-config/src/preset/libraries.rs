@@ -13,7 +13,7 @@ pub(super) const PRESETS: &[Preset] = &[
         name: "resilience4j",
         description: "Resilience4j's Retry: three attempts, 500 ms apart, without jitter",
         system: "Resilience4j, Retry",
-        version: "2.4 (af9e7c97)",
+        version: "af9e7c97, after 2.2",
         sources: &[
             "https://github.com/resilience4j/resilience4j/blob/master/resilience4j-retry/src/main/java/io/github/resilience4j/retry/RetryConfig.java",
             "https://resilience4j.readme.io/docs/retry",
@@ -37,7 +37,7 @@ hint = { mode = "ignore" }
         name: "polly",
         description: "Polly v8, exponential with jitter: three retries around 2, 4 and 8 s",
         system: "Polly, RetryStrategyOptions with BackoffType Exponential and UseJitter",
-        version: "8.6",
+        version: "v8",
         sources: &[
             "https://www.pollydocs.org/strategies/retry",
             "https://github.com/App-vNext/Polly/blob/main/src/Polly.Core/Retry/RetryHelper.cs",
@@ -61,7 +61,7 @@ hint = { mode = "ignore" }
         name: "polly-http",
         description: "The standard HTTP handler of .NET: polly, 10 s an attempt, 30 s in all, Retry-After",
         system: "Microsoft.Extensions.Http.Resilience, AddStandardResilienceHandler",
-        version: "9.0",
+        version: "documentation of 2025",
         sources: &["https://learn.microsoft.com/dotnet/core/resilience/http-resilience"],
         checked: CHECKED,
         differs: &[
@@ -82,7 +82,7 @@ hint = { mode = "exact", max = "none", spread = 0 }
         name: "axios-retry",
         description: "axios-retry: three retries at once, of what is idempotent, Retry-After kept",
         system: "axios-retry",
-        version: "4.5",
+        version: "4.5.0",
         sources: &["https://github.com/softonic/axios-retry#options"],
         checked: CHECKED,
         differs: &[
@@ -106,7 +106,7 @@ idempotency = { require = true }
         name: "axios-retry-exponential",
         description: "The same with exponentialDelay: 200, 400, 800 ms and up to a fifth more",
         system: "axios-retry, exponentialDelay",
-        version: "4.5",
+        version: "4.5.0",
         sources: &["https://github.com/softonic/axios-retry#options"],
         checked: CHECKED,
         differs: &[],
@@ -124,7 +124,7 @@ hint = { mode = "minimum", max = "none", spread = 0.2 }
         name: "envoy",
         description: "Envoy's route: one retry within 25 ms, three at a time, 15 s in all",
         system: "Envoy, RetryPolicy and the cluster's circuit breaker",
-        version: "1.36 (data-plane-api 84e84367)",
+        version: "data-plane-api 84e84367",
         sources: &[
             "https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto#config-route-v3-retrypolicy",
             "https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter",
@@ -153,7 +153,7 @@ budget = { kind = "concurrent", ratio = 0, floor = 3 }
         name: "finagle",
         description: "Finagle's requeues: what was not done goes again at once, within a fifth of the calls",
         system: "Finagle, Retries and RetryBudget",
-        version: "24.2",
+        version: "Retries.scala at a1cb3571, RetryBudget.scala at 65f76679",
         sources: &[
             "https://github.com/twitter/finagle/blob/develop/finagle-core/src/main/scala/com/twitter/finagle/service/Retries.scala",
             "https://github.com/twitter/finagle/blob/develop/finagle-core/src/main/scala/com/twitter/finagle/service/RetryBudget.scala",
@@ -181,7 +181,7 @@ budget = { kind = "window", ratio = 0.2, ttl = "10s", floor = 10 }
         name: "google-cloud",
         description: "Google Cloud's Python libraries: 1 s doubling to 60 s, full jitter, two minutes",
         system: "google-api-core, Retry",
-        version: "2.25 (07db4c26)",
+        version: "2.44.0",
         sources: &[
             "https://github.com/googleapis/python-api-core/blob/main/google/api_core/retry/retry_base.py",
             "https://cloud.google.com/storage/docs/retry-strategy",
@@ -199,6 +199,7 @@ deadline = "120s"
 backoff = { kind = "exponential", initial = "1s", multiplier = 2, cap = "60s" }
 jitter = "full"
 hint = { mode = "ignore" }
+retry_on = ["transient", "throttled", "not_sent"]
 "#,
         ),
     },

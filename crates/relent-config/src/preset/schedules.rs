@@ -69,7 +69,7 @@ stages = [
         name: "exim",
         description: "Exim as Debian sets it: 15 min for 2 h, then growing by half, then every 6 h, 4 days",
         system: "Exim, Debian's default configuration",
-        version: "exim4-config 4.96, retry/30_exim4-config: F,2h,15m; G,16h,1h,1.5; F,4d,6h",
+        version: "exim4-config 4.96-15+deb12u9, retry/30_exim4-config: F,2h,15m; G,16h,1h,1.5; F,4d,6h",
         sources: &["https://www.exim.org/exim-html-current/doc/html/spec_html/ch-retry_configuration.html"],
         checked: CHECKED,
         differs: &[

@@ -12,7 +12,7 @@ pub(super) const PRESETS: &[Preset] = &[Preset {
     name: "tenacity",
     description: "tenacity's stop and wait, as they are written in Python; without them for ever, at once",
     system: "tenacity",
-    version: "9.1",
+    version: "9.2.1",
     sources: &[
         "https://tenacity.readthedocs.io/en/latest/api.html",
         "https://github.com/jd/tenacity/blob/main/tenacity/wait.py",
@@ -244,17 +244,26 @@ impl Wait {
                 Ok(Self { schedule: exponential(multiplier, base)?, least, most, random })
             }
             "wait_exponential_jitter" => {
-                let [initial, most, base, jitter] = arguments.numbers(
+                let [initial, most, base, jitter, least, multiplier] = arguments.numbers(
                     name,
                     [
                         ("initial", Some(1.0)),
                         ("max", Some(f64::INFINITY)),
                         ("exp_base", Some(2.0)),
                         ("jitter", Some(1.0)),
+                        ("min", Some(0.0)),
+                        ("multiplier", Some(1.0)),
                     ],
                 )?;
+                // The older name of the multiplier, which may not be given beside it.
+                let ((first, 1.0) | (1.0, first)) = (initial, multiplier) else {
+                    return Err(format!("{name} takes `initial` or `multiplier`, not both"));
+                };
+                if least > first {
+                    return Err(format!("the `min` of {name} cuts draws, which a floor does not"));
+                }
                 let wait = Self { most: most_of(most)?, ..Self::fixed(Duration::ZERO) };
-                Ok(Self { schedule: exponential(initial, base)?, ..wait }
+                Ok(Self { schedule: exponential(first, base)?, ..wait }
                     .spread(seconds(jitter)?, Random::Within))
             }
             "wait_chain" => {
