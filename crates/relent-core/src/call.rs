@@ -147,15 +147,39 @@ impl Call {
         outcome: Outcome,
         moment: Moment,
     ) -> Decision {
-        shared.settle(&outcome, moment.now);
+        self.take_in(policy, shared, &outcome, moment.now);
+        self.conclude(policy, shared, outcome, moment)
+    }
+
+    /// Step 0: the outcome counts, whatever comes of it.
+    pub(crate) fn take_in<S: Shared + ?Sized>(
+        &mut self,
+        policy: &Policy,
+        shared: &mut S,
+        outcome: &Outcome,
+        now: Option<Timestamp>,
+    ) {
+        shared.settle(outcome, now);
         self.attempts = self.attempts.saturating_add(1);
+        self.count_for_its_rule(policy, outcome);
+    }
+
+    /// All steps after that.
+    pub(crate) fn conclude<S: Shared + ?Sized>(
+        &mut self,
+        policy: &Policy,
+        shared: &mut S,
+        outcome: Outcome,
+        moment: Moment,
+    ) -> Decision {
         match outcome.class {
             Class::Success => return Decision::stop(Reason::Succeeded),
             Class::Cancelled => return Decision::stop(Reason::Cancelled),
             _ => {}
         }
         self.renew_if_healthy(policy, &outcome, moment.now);
-        let rule = self.count(policy, &outcome);
+        self.streak = self.streak.saturating_add(1);
+        let rule = policy.rule_for(&outcome);
         // An attempt that ran into the deadline was ended by that and not by a timeout of its own: what class, safety
         // and limits would say to another try is no answer to why the call ended.
         if outcome.class == Class::Timeout && self.is_over(policy, moment.now) {
@@ -289,17 +313,27 @@ impl Call {
         if healthy_for >= enough {
             let began = now.or(self.began());
             *self = Self { attempts: 1, ..Self::new(began) };
+            self.count_for_its_rule(policy, outcome);
         }
     }
 
-    /// Counts a failure for the policy's schedule and for the rule that it meets, which it returns.
-    fn count(&mut self, policy: &Policy, outcome: &Outcome) -> Option<RuleId> {
-        self.streak = self.streak.saturating_add(1);
-        let rule = policy.rule_for(outcome)?;
-        if let Some(own) = self.own.get_mut(usize::from(rule.0)) {
+    fn count_for_its_rule(&mut self, policy: &Policy, outcome: &Outcome) {
+        let rule = policy.rule_for(outcome);
+        if let Some(own) = rule.and_then(|rule| self.own.get_mut(usize::from(rule.0))) {
             *own = own.saturating_add(1);
         }
-        Some(rule)
+    }
+
+    /// Attempts that have lost a race were made all the same.
+    pub(crate) fn count_losers(&mut self, losers: u32) {
+        self.attempts = self.attempts.saturating_add(losers);
+    }
+
+    /// Whether class, safety and the limit of its rule allow another attempt after a failure that is not counted yet.
+    pub(crate) fn may_follow(&self, policy: &Policy, outcome: &Outcome) -> bool {
+        let mut counted = *self;
+        counted.count_for_its_rule(policy, outcome);
+        policy.refuses(outcome).is_none() && !counted.spent(policy, policy.rule_for(outcome))
     }
 
     /// Step 4: the matching rule decides, even when it is exhausted; then the policy's own limit.

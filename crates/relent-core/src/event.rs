@@ -22,6 +22,13 @@ pub enum Event {
         /// What to do next.
         decision: Decision,
     },
+    /// Something about an attempt that runs beside others.
+    Hedge {
+        /// Its number; of one that is not made, the number it would have had.
+        attempt: u32,
+        /// What.
+        hedge: Hedge,
+    },
     /// The call ended without success.
     GaveUp {
         /// How many attempts were made; 0 where none was admitted.
@@ -32,12 +39,45 @@ pub enum Event {
 }
 
 impl Event {
-    /// The event's stable word: `"attempt_started"`, `"decision"`, `"gave_up"`.
+    /// The event's stable word: `"attempt_started"`, `"decision"`, `"hedge"`, `"gave_up"`.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::AttemptStarted { .. } => "attempt_started",
             Self::Decision { .. } => "decision",
+            Self::Hedge { .. } => "hedge",
             Self::GaveUp { .. } => "gave_up",
+        }
+    }
+}
+
+/// What happened to an attempt that runs beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hedge {
+    /// It starts, while others run or since one has failed.
+    Started,
+    /// It was due, and is not made.
+    Suppressed {
+        /// Why not.
+        reason: Reason,
+    },
+    /// It succeeded first.
+    Won,
+    /// Another one decided the call, or will.
+    Lost {
+        /// What it ended as: [`Class::Cancelled`] where it was still running.
+        class: Class,
+    },
+}
+
+impl Hedge {
+    /// The stable word: `"started"`, `"suppressed"`, `"won"`, `"lost"`.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Suppressed { .. } => "suppressed",
+            Self::Won => "won",
+            Self::Lost { .. } => "lost",
         }
     }
 }

@@ -3,7 +3,10 @@
 use core::time::Duration;
 
 use crate::policy::refuse;
-use crate::{Class, Latencies, PolicyError, Ratio, Repeat, Timestamp};
+use crate::{
+    Call, Class, Decision, Hint, HintMode, Latencies, Moment, Outcome, Policy, PolicyError, Ratio, Reason,
+    Repeat, Shared, Timestamp,
+};
 
 /// What hedges are to be.
 ///
@@ -313,6 +316,27 @@ impl Race {
         self.over = true;
     }
 
+    /// Nothing starts any more; those that run go on.
+    pub fn close(&mut self) {
+        self.max_attempts = self.max_attempts.min(self.started);
+    }
+
+    /// Nothing starts before then: the server asked for that.
+    pub fn hold_until(&mut self, then: Timestamp) {
+        self.next = self.next.map(|next| next.max(then));
+    }
+
+    /// At most so many attempts, the first included.
+    #[must_use]
+    pub fn at_most(self, attempts: u32) -> Self {
+        Self { max_attempts: self.max_attempts.min(attempts).max(1), ..self }
+    }
+
+    /// How many run.
+    pub const fn running(&self) -> u32 {
+        self.running.count_ones()
+    }
+
     /// Whether an attempt runs that a driver has to cancel, or wait for.
     pub const fn is_running(&self, number: u32) -> bool {
         self.running & bit(number) != 0
@@ -332,6 +356,109 @@ impl Race {
     fn put_off(&mut self) {
         self.next = self.delay.map(|delay| self.latest.plus(delay));
     }
+}
+
+/// How a call's attempts may run beside each other. The steps are those of [`Call::decide`], for one attempt of several.
+impl Call {
+    /// The race of the attempt that begins now, and its hedges. They are attempts: the policy's limit bounds all of a
+    /// call's. `delay` is what [`HedgePolicy::delay`] said.
+    pub fn race(
+        &self,
+        policy: &Policy,
+        hedge: &HedgePolicy,
+        delay: Option<Duration>,
+        now: Timestamp,
+    ) -> Race {
+        let left = policy.max_attempts().map_or(u32::MAX, |most| most.saturating_sub(self.attempts()));
+        Race::new(hedge, delay, Repeat::Safe, now).at_most(left)
+    }
+
+    /// Takes the cost of the hedge that is due and admits it, or says why it is not made. `failed` is the failure it
+    /// starts for, or what is known about repeating the call where nothing has failed yet.
+    ///
+    /// # Errors
+    ///
+    /// The reason, for [`suppressed`](Self::suppressed).
+    pub fn hedge<S: Shared + ?Sized>(
+        &self,
+        policy: &Policy,
+        shared: &mut S,
+        failed: &Outcome,
+        moment: Moment,
+    ) -> Result<(), Reason> {
+        match failed.repeat {
+            Repeat::Safe => {}
+            Repeat::NotIdempotent => return Err(Reason::NotIdempotent),
+            Repeat::BodyNotReplayable => return Err(Reason::BodyNotReplayable),
+        }
+        if moment.now.zip(self.ends(policy)).is_some_and(|(now, end)| now >= end) {
+            return Err(Reason::DeadlinePassed);
+        }
+        shared.hedge(failed, moment)
+    }
+
+    /// The hedge that was due is not made. If nothing else runs the race is over, and the failure it was due for, which
+    /// was taken in already, is the call's: what to do after it.
+    pub fn suppressed<S: Shared + ?Sized>(
+        &mut self,
+        policy: &Policy,
+        race: &mut Race,
+        shared: &mut S,
+        failed: Outcome,
+        moment: Moment,
+    ) -> Option<Decision> {
+        let over = race.suppressed(known(moment));
+        over.then(|| self.conclude(policy, shared, failed, moment))
+    }
+
+    /// Takes in how attempt `number` of a race ended, and says what to do if that decides the race; then those that
+    /// still run have lost.
+    ///
+    /// A failure is not the call's as long as another attempt runs, which may succeed, or may still start. One that no
+    /// retry would follow lets no hedge follow either, and a server's hint keeps the next one back.
+    pub fn decide_in<S: Shared + ?Sized>(
+        &mut self,
+        policy: &Policy,
+        race: &mut Race,
+        number: u32,
+        shared: &mut S,
+        outcome: Outcome,
+        moment: Moment,
+    ) -> Option<Decision> {
+        let now = known(moment);
+        let asked = match outcome.hint {
+            Some(Hint::After(_)) if policy.hint().mode == HintMode::Ignore => None,
+            Some(Hint::After(asked) | Hint::Pushback(asked)) => Some(asked),
+            Some(Hint::Stop) | None => None,
+        };
+        let others_run = race.running & !bit(number) != 0;
+        if outcome.class.is_failure() {
+            let stops = outcome.hint == Some(Hint::Stop) || !self.may_follow(policy, &outcome);
+            // With nothing else to wait for it is the retry that waits, by all of its rules.
+            if stops || (asked.is_some() && !others_run) {
+                race.close();
+            }
+        }
+        match race.ended(number, outcome.class, now) {
+            RaceEnd::Late => None,
+            RaceEnd::GoesOn => {
+                if let Some(asked) = asked {
+                    race.hold_until(now.plus(asked));
+                }
+                self.take_in(policy, shared, &outcome, moment.now);
+                None
+            }
+            RaceEnd::Decided => {
+                self.count_losers(race.running());
+                Some(self.decide(policy, shared, outcome, moment))
+            }
+        }
+    }
+}
+
+/// A race has no meaning without a clock: where none is known, none passes.
+fn known(moment: Moment) -> Timestamp {
+    moment.now.unwrap_or(Timestamp::ZERO)
 }
 
 const fn bit(number: u32) -> u64 {

@@ -39,6 +39,14 @@ struct Histogram {
     samples: u64,
 }
 
+/// Of each is known that it was within the last half a minute to a minute: long enough for some samples of a target that is
+/// asked once a second, short enough to follow one that has become slow.
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new(Duration::from_secs(30))
+    }
+}
+
 impl Latencies {
     /// None yet; of each is known that it was within the last `window` to two.
     pub fn new(window: Duration) -> Self {

@@ -79,7 +79,7 @@ pub use call::{Call, Decision, Moment, Start};
 pub use class::{Class, Classes, Reason, Source, UnknownWord};
 pub use common::{Common, Held, MAX_BUDGETS, Parts, Share};
 pub use entropy::{Dice, entropy};
-pub use event::Event;
+pub use event::{Event, Hedge};
 pub use hedge::{HedgeAfter, HedgePolicy, HedgeStep, Race, RaceEnd};
 pub use hint::{Hint, HintMode, HintPolicy, OverMax};
 pub use jitter::Jitter;

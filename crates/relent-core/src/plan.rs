@@ -6,8 +6,8 @@ use crate::budget::check_reserve;
 use crate::policy::refuse;
 use crate::{
     AdaptiveRate, BackoffMemory, Breaker, BreakerPolicy, Budget, BudgetPolicy, Bulkhead, BulkheadPolicy,
-    Common, HedgePolicy, Limiter, LimiterPolicy, MAX_BUDGETS, MemoryPolicy, PolicyError, Ratio, Throttle,
-    ThrottlePolicy,
+    Common, HedgePolicy, Latencies, Limiter, LimiterPolicy, MAX_BUDGETS, MemoryPolicy, PolicyError, Ratio,
+    Throttle, ThrottlePolicy,
 };
 
 /// What calls of one policy share, as it was asked for. It stands beside the [`Policy`](crate::Policy): that one says
@@ -84,7 +84,7 @@ impl CommonPolicy {
             limiter: self.limiter.map(Limiter::new).transpose()?,
             adaptive: self.adaptive.then(AdaptiveRate::default),
             bulkhead: self.bulkhead.map(Bulkhead::new).transpose()?,
-            latencies: None,
+            latencies: self.hedge.filter(HedgePolicy::needs_latencies).map(|_| Latencies::default()),
             memory: self.memory.map(BackoffMemory::new).transpose()?,
         })
     }

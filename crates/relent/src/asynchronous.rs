@@ -9,7 +9,7 @@ use relent_core::{Call, Timestamp};
 
 #[cfg(feature = "tokio")]
 use crate::drive::Ended;
-use crate::drive::{At, Course, drive, limited, report};
+use crate::drive::{At, Course, drive, hedged, limited, report};
 use crate::with::{Async, Judge, Notify, Options, Sharing};
 use crate::{Attempt, ByFailure, DefaultTimer, Error, Quiet, Report, Timer, With};
 #[cfg(feature = "tokio")]
@@ -133,6 +133,7 @@ impl Opening<'_> {
         let timeout = self.policy.attempt_timeout().zip(self.began);
         AttemptToken {
             caller: None,
+            lost: None,
             deadline: Call::new(self.began).ends(self.policy),
             timeout: timeout.map(|(timeout, began)| began.plus(timeout)),
             timer: TokioTimer,
@@ -191,6 +192,9 @@ impl<'a, C, N, T, S> With<'a, C, N, Async<T>, S> {
     {
         let mut course = self.course();
         async move {
+            if let Some(policy) = course.hedge_policy() {
+                return Box::pin(hedged(course, operation, policy)).await.result;
+            }
             match course.start() {
                 Start::Go => {}
                 start => return Box::pin(drive(course, operation, At::Start(start))).await,
@@ -220,6 +224,9 @@ impl<'a, C, N, T, S> With<'a, C, N, Async<T>, S> {
     {
         let mut course = self.course().remembering();
         async move {
+            if let Some(policy) = course.hedge_policy() {
+                return Box::pin(hedged(course, operation, policy)).await;
+            }
             let at = At::Start(course.start());
             report(course, operation, at).await
         }

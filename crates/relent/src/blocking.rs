@@ -4,11 +4,12 @@
 //! [`Attempt::remaining`], and one in steps should ask [`Attempt::is_cancelled`] between them. `attempt_timeout` alone
 //! ends nothing here.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use relent_core::{Alone, Policy, Start, Timestamp};
 
-use crate::drive::{At, Course, Ended, run};
+use crate::drive::{At, Course, Ended, run, run_hedged};
 use crate::timer::timestamp;
 use crate::with::{Blocking, Judge, Notify, Options, Sharing};
 use crate::{Attempt, ByFailure, Clock, Error, Failure, Quiet, Report, Token, With};
@@ -128,6 +129,56 @@ impl<C, N, T, S> With<'_, C, N, Blocking<T>, S> {
     }
 }
 
+impl<C, N, T, S> With<'_, C, N, Blocking<T>, S> {
+    /// Calls `operation` until it succeeds or the policy says stop, and hedges it: each attempt has a thread of its own, so
+    /// that another one can start while one is slow to answer, and so that an attempt that runs too long is left behind.
+    ///
+    /// The caller returns at once when an attempt has won. Those that have lost should ask
+    /// [`Attempt::is_cancelled`] between their steps: until they end, their threads run on, and hold their places in a
+    /// bulkhead. An operation that panics makes the call panic. A call without [`With::hedge`], to a target without hedges,
+    /// makes one attempt at a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`With::retry`].
+    pub fn retry_hedged<R, E, Via>(
+        self,
+        operation: impl Fn(Attempt<T>) -> Result<R, E> + Send + Sync + 'static,
+    ) -> Result<R, Error<E, C::Kind>>
+    where
+        T: Threads,
+        S: Sharing<T>,
+        S::Member: Send + 'static,
+        C: Judge<R, E, Via>,
+        N: Notify<E>,
+        R: Send + 'static,
+        E: Send + 'static,
+    {
+        let course = self.course();
+        let policy = course.hedge_policy();
+        run_hedged(course, &Arc::new(operation), policy).result
+    }
+
+    /// The same with the call's history and the reason why it ended, beside an `Ok` too.
+    pub fn retry_hedged_report<R, E, Via>(
+        self,
+        operation: impl Fn(Attempt<T>) -> Result<R, E> + Send + Sync + 'static,
+    ) -> Report<R, E, C::Kind>
+    where
+        T: Threads,
+        S: Sharing<T>,
+        S::Member: Send + 'static,
+        C: Judge<R, E, Via>,
+        N: Notify<E>,
+        R: Send + 'static,
+        E: Send + 'static,
+    {
+        let course = self.course().remembering();
+        let policy = course.hedge_policy();
+        run_hedged(course, &Arc::new(operation), policy)
+    }
+}
+
 impl<'a, C, N, T: Timer, S: Sharing<T>> With<'a, C, N, Blocking<T>, S> {
     fn course<R, E, Via>(self) -> Course<'a, R, E, C, N, T, Via, S::Member>
     where
@@ -148,6 +199,22 @@ impl<'a, C, N, T: Timer, S: Sharing<T>> With<'a, C, N, Blocking<T>, S> {
 pub trait Timer: Clock {
     /// Waits, or returns early once `cancel` is cancelled.
     fn sleep(&self, wait: Duration, cancel: Option<&Token>);
+}
+
+/// A timer whose calls may have threads of their own: see [`With::retry_hedged`].
+pub trait Threads: Timer + Send + 'static {
+    /// Has `work` done on another thread.
+    ///
+    /// # Errors
+    ///
+    /// If there is none to be had; `work` was not begun then.
+    fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()>;
+}
+
+impl Threads for SystemTimer {
+    fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+        std::thread::Builder::new().name("relent".into()).spawn(work).map(drop)
+    }
 }
 
 /// The system's monotonic clock and the thread's own sleep: the default.

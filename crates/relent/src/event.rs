@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-use relent_core::{Class, Decision, Event as Happened, Reason, Source};
+use relent_core::{Class, Decision, Event as Happened, Hedge, Reason, Source};
 
 /// Something that happened in a call. All events are sent from one place, and [`Record`] is their one schema.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Event<'a, E> {
 }
 
 impl<E> Event<'_, E> {
-    /// The event's stable word: `"attempt_started"`, `"decision"`, `"gave_up"`.
+    /// The event's stable word: `"attempt_started"`, `"decision"`, `"hedge"`, `"gave_up"`.
     pub fn kind(&self) -> &'static str {
         self.happened.as_str()
     }
@@ -41,16 +41,20 @@ impl<E> Event<'_, E> {
     /// The number of the attempt; for `gave_up`, how many were made.
     pub fn attempt(&self) -> u32 {
         match self.happened {
-            Happened::AttemptStarted { attempt } | Happened::Decision { attempt, .. } => attempt,
+            Happened::AttemptStarted { attempt }
+            | Happened::Decision { attempt, .. }
+            | Happened::Hedge { attempt, .. } => attempt,
             Happened::GaveUp { attempts, .. } => attempts,
             _ => 0,
         }
     }
 
-    /// What the attempt ended as, in a decision.
+    /// What the attempt ended as: in a decision, and where it lost against another.
     pub fn class(&self) -> Option<Class> {
         match self.happened {
-            Happened::Decision { class, .. } => Some(class),
+            Happened::Decision { class, .. } | Happened::Hedge { hedge: Hedge::Lost { class }, .. } => {
+                Some(class)
+            }
             _ => None,
         }
     }
@@ -63,10 +67,19 @@ impl<E> Event<'_, E> {
         }
     }
 
-    /// Why the call ends, where it does.
+    /// What happened to an attempt beside others, in a `hedge` event.
+    pub fn hedge(&self) -> Option<Hedge> {
+        match self.happened {
+            Happened::Hedge { hedge, .. } => Some(hedge),
+            _ => None,
+        }
+    }
+
+    /// Why the call ends, where it does, or why a hedge is not made.
     pub fn reason(&self) -> Option<Reason> {
         match self.happened {
-            Happened::Decision { decision: Decision::Stop { reason, .. }, .. }
+            Happened::Hedge { hedge: Hedge::Suppressed { reason }, .. }
+            | Happened::Decision { decision: Decision::Stop { reason, .. }, .. }
             | Happened::GaveUp { reason, .. } => Some(reason),
             _ => None,
         }
@@ -104,6 +117,7 @@ impl<E: fmt::Display> Event<'_, E> {
             wait_ms: wait.map(|(wait, _)| millis(wait)),
             source: wait.map(|(_, source)| source.as_str()),
             reason: self.reason().map(Reason::as_str),
+            hedge: self.hedge().map(|hedge| hedge.as_str()),
             budget: self.budget,
             elapsed_ms: self.elapsed.map(millis),
             remaining_ms: self.remaining.map(millis),
@@ -132,6 +146,13 @@ impl<E: fmt::Display> fmt::Display for Event<'_, E> {
         }
         if let Some(max) = self.max_attempts {
             write!(f, " of {max}")?;
+        }
+        match self.hedge() {
+            Some(Hedge::Suppressed { reason }) => return write!(f, " not started as a hedge: {reason}"),
+            Some(Hedge::Started) => return f.write_str(" is a hedge"),
+            Some(Hedge::Won) => return f.write_str(" won"),
+            Some(Hedge::Lost { class: Class::Cancelled }) => return f.write_str(" lost"),
+            _ => {}
         }
         match self.class() {
             None => f.write_str(" started"),
@@ -175,7 +196,7 @@ fn to_three_digits(wait: Duration) -> Duration {
 pub struct Record {
     /// The schema's version.
     pub v: u32,
-    /// What happened: `attempt_started`, `decision`, `gave_up`.
+    /// What happened: `attempt_started`, `decision`, `hedge`, `gave_up`.
     pub event: &'static str,
     /// The call's name.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -206,9 +227,12 @@ pub struct Record {
     /// Where the wait comes from.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub source: Option<&'static str>,
-    /// Why the call ends.
+    /// Why the call ends, or the hedge is not made.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub reason: Option<&'static str>,
+    /// What happened to an attempt beside others: `started`, `suppressed`, `won`, `lost`.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub hedge: Option<&'static str>,
     /// Which of the target's budgets refused the retry, from 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub budget: Option<usize>,

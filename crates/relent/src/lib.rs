@@ -98,8 +98,8 @@ mod with;
 pub use relent_core::{
     AdaptiveRate, BackoffMemory, Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState,
     BreakerStatistics, Budget, BudgetPolicy, BudgetSnapshot, Bulkhead, BulkheadPolicy, CommonPolicy,
-    ConcurrentBudget, Limiter, LimiterPolicy, MemoryPolicy, Priority, Quota, Rate, Ratio, Throttle,
-    ThrottlePolicy, TokenBucket, WindowBudget,
+    ConcurrentBudget, Hedge, HedgeAfter, HedgePolicy, Latencies, Limiter, LimiterPolicy, MemoryPolicy,
+    Priority, Quota, Rate, Ratio, Throttle, ThrottlePolicy, TokenBucket, WindowBudget,
 };
 pub use relent_core::{
     Backoff, Bound, Class, Classes, Count, Deadline, Decision, First, Hint, HintMode, HintPolicy, Jitter,

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 
 use relent_core::{
     AdaptiveRate, BackoffMemory, Breaker, BreakerPolicy, Budget, BudgetPolicy, Bulkhead, BulkheadPolicy,
-    CommonPolicy, Limiter, LimiterPolicy, MAX_BUDGETS, MemoryPolicy, Policy, PolicyError, Ratio, Throttle,
-    ThrottlePolicy, entropy,
+    CommonPolicy, HedgePolicy, Latencies, Limiter, LimiterPolicy, MAX_BUDGETS, MemoryPolicy, Policy,
+    PolicyError, Ratio, Throttle, ThrottlePolicy, entropy,
 };
 
 use crate::blocking::SystemTimer;
@@ -24,8 +24,7 @@ use crate::{ByFailure, Clock, DefaultTimer, Quiet, With, chance};
 ///
 /// ```
 /// use relent::{BreakerPolicy, Policy, Ratio, Retrier, WindowBudget};
-/// use std::time::Duration;
-///
+/// ///
 /// let retrier = Retrier::new(Policy::default())
 ///     .budget(WindowBudget::new(Ratio::percent(20)))
 ///     .breaker(BreakerPolicy::time(Duration::from_secs(30)))
@@ -140,9 +139,14 @@ impl Blueprint {
         let counting = budgets.iter().enumerate().fold(0, |counting, (index, budget)| {
             counting | u8::from(budget.with(|budget| budget.counts_calls())) << index
         });
+        let hedge = self.by_target.hedge;
         State {
             counting,
-            needs_clock: breaker.is_some() || by_rates || by_budgets || own.memory.is_some(),
+            needs_clock: breaker.is_some()
+                || by_rates
+                || by_budgets
+                || own.memory.is_some()
+                || hedge.is_some(),
             breaker,
             budgets,
             throttle: own.throttle.map(Locked::new),
@@ -151,6 +155,7 @@ impl Blueprint {
             bulkhead: own.bulkhead.map(Locked::new),
             latencies: own.latencies.map(Locked::new),
             memory: own.memory.map(Locked::new),
+            hedge,
         }
     }
 
@@ -236,6 +241,14 @@ impl RetrierBuilder {
     /// the schedule's first.
     pub fn memory(mut self, policy: MemoryPolicy) -> Self {
         self.parts.by_target.memory = Some(policy);
+        self
+    }
+
+    /// Hedges the calls to each target: async ones, and blocking ones that say
+    /// [`retry_hedged`](crate::With::retry_hedged). A policy by a quantile has the latencies of each target observed. Give
+    /// hedges a [budget](Self::budget).
+    pub fn hedge(mut self, policy: HedgePolicy) -> Self {
+        self.parts.by_target.hedge = Some(policy);
         self
     }
 
@@ -329,6 +342,11 @@ impl Target {
     /// The target's adaptive rate.
     pub fn adaptive_rate(&self) -> Option<&Locked<AdaptiveRate>> {
         self.state.adaptive.as_ref()
+    }
+
+    /// The latencies that hedges start by, where the hedges' policy is by a quantile.
+    pub fn latencies(&self) -> Option<&Locked<Latencies>> {
+        self.state.latencies.as_ref()
     }
 
     /// The target's bulkhead.

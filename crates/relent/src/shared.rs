@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use relent_core::{
-    AdaptiveRate, BackoffMemory, Breaker, Budget, Bulkhead, Held, Latencies, Limiter, Moment, Outcome, Parts,
-    Priority, Reason, Share, Shared, Start, Throttle, Timestamp,
+    AdaptiveRate, BackoffMemory, Breaker, Budget, Bulkhead, HedgePolicy, Held, Latencies, Limiter, Moment,
+    Outcome, Parts, Priority, Reason, Share, Shared, Start, Throttle, Timestamp,
 };
 
 use crate::Clock;
@@ -69,6 +69,8 @@ pub(crate) struct State {
     pub(crate) bulkhead: Option<Locked<Bulkhead>>,
     pub(crate) latencies: Option<Locked<Latencies>>,
     pub(crate) memory: Option<Locked<BackoffMemory>>,
+    /// How calls are hedged, if they are.
+    pub(crate) hedge: Option<HedgePolicy>,
     /// Whether any of them needs to know the time.
     pub(crate) needs_clock: bool,
 }
@@ -145,8 +147,8 @@ impl Parts for &State {
 /// ```
 #[must_use = "what it holds is given back when it is dropped"]
 pub struct Member<T: Clock> {
-    state: Arc<State>,
-    held: Held,
+    pub(crate) state: Arc<State>,
+    pub(crate) held: Held,
     /// Tells when it is dropped.
     clock: T,
 }
@@ -160,6 +162,11 @@ impl<T: Clock> Member<T> {
     pub fn priority(mut self, priority: Priority) -> Self {
         self.held = Held::new(priority);
         self
+    }
+
+    /// The same call's part in another attempt.
+    pub(crate) fn beside(&self, held: Held) -> Self {
+        Self { state: Arc::clone(&self.state), held, clock: self.clock.clone() }
     }
 
     /// Which budget refused the last retry, by its index.

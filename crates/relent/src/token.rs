@@ -140,15 +140,19 @@ pub enum Cause {
     Deadline,
     /// The attempt's own timeout came.
     AttemptTimeout,
+    /// Another attempt that ran beside it has decided the call.
+    Lost,
 }
 
-/// What an attempt sees of its end: fires on the caller's cancellation, the call's deadline or the attempt's timeout,
-/// and says which.
+/// What an attempt sees of its end: fires on the caller's cancellation, the call's deadline, the attempt's timeout, or
+/// when a hedge beside it has won, and says which. An attempt that has won hears of no end of the others.
 ///
 /// The async driver drops an attempt when it fires; what the attempt spawned, and a blocking attempt, look at it.
 #[derive(Clone, Debug)]
 pub struct AttemptToken<T> {
     pub(crate) caller: Option<Token>,
+    /// Where attempts run beside each other: that this one has lost.
+    pub(crate) lost: Option<Token>,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) timeout: Option<Timestamp>,
     pub(crate) timer: T,
@@ -159,6 +163,9 @@ impl<T: Clock> AttemptToken<T> {
     pub fn fired(&self) -> Option<Cause> {
         if self.caller.as_ref().is_some_and(Token::is_cancelled) {
             return Some(Cause::Cancelled);
+        }
+        if self.lost.as_ref().is_some_and(Token::is_cancelled) {
+            return Some(Cause::Lost);
         }
         let (end, cause) = self.end()?;
         (self.timer.now() >= end).then_some(cause)

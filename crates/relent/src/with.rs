@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
-use relent_core::{Alone, Outcome, Policy, Priority};
+use relent_core::{Alone, HedgePolicy, Held, Outcome, Policy, Priority, Timestamp};
 
 use crate::attempt::Key;
 use crate::{Clock, Event, Failure, Member, Target, Targets, Token};
@@ -35,6 +36,7 @@ pub(crate) struct Options<'a> {
     pub(crate) cancel: Option<Token>,
     pub(crate) key: Option<Key>,
     pub(crate) idempotent: Option<bool>,
+    pub(crate) hedge: Option<&'a HedgePolicy>,
 }
 
 impl Options<'_> {
@@ -141,6 +143,15 @@ impl<'a, C, N, T, S> With<'a, C, N, T, S> {
         self
     }
 
+    /// Hedges the call: another attempt starts while one runs that is slow to answer. Without a [target](Self::at) no
+    /// latencies are observed, so a quantile stays at its first value; a [`Retrier`](crate::Retrier) can hedge all of its
+    /// calls. A blocking call is hedged by [`retry_hedged`](Self::retry_hedged) only. See
+    /// [the guide](crate::guide::hedging).
+    pub fn hedge(mut self, policy: &'a HedgePolicy) -> Self {
+        self.options.hedge = Some(policy);
+        self
+    }
+
     /// Another timer: for another runtime, or for tests.
     pub fn timer<U>(self, timer: U) -> With<'a, C, N, <T as Colour>::Of<U>, S>
     where
@@ -176,6 +187,21 @@ pub trait Membership: relent_core::Shared {
 
     /// Which budget refused the last retry, by its index.
     fn refused_by(&self) -> Option<usize>;
+
+    /// How calls are hedged, where what is shared says so.
+    fn hedge_policy(&self) -> Option<HedgePolicy>;
+
+    /// How long a call waits before it hedges.
+    fn hedge_delay(&self, policy: &HedgePolicy, now: Timestamp) -> Option<Duration>;
+
+    /// Takes out what the attempt holds that was admitted last, so that others can run beside it.
+    fn take_attempt(&mut self) -> Self;
+
+    /// What a hedge holds.
+    fn of_hedge(&self) -> Self;
+
+    /// Goes on from an attempt that ran beside others.
+    fn go_on(&mut self, from: Self);
 }
 
 impl<T> Sharing<T> for Alone {
@@ -198,6 +224,24 @@ impl Membership for Alone {
     fn refused_by(&self) -> Option<usize> {
         None
     }
+
+    fn hedge_policy(&self) -> Option<HedgePolicy> {
+        None
+    }
+
+    fn hedge_delay(&self, policy: &HedgePolicy, now: Timestamp) -> Option<Duration> {
+        policy.delay(None, now)
+    }
+
+    fn take_attempt(&mut self) -> Self {
+        Self
+    }
+
+    fn of_hedge(&self) -> Self {
+        Self
+    }
+
+    fn go_on(&mut self, _from: Self) {}
 }
 
 impl<T: Clock> Sharing<T> for &Target {
@@ -219,6 +263,30 @@ impl<T: Clock> Membership for Member<T> {
 
     fn refused_by(&self) -> Option<usize> {
         Self::refused_by(self)
+    }
+
+    fn hedge_policy(&self) -> Option<HedgePolicy> {
+        self.state.hedge
+    }
+
+    fn hedge_delay(&self, policy: &HedgePolicy, now: Timestamp) -> Option<Duration> {
+        match &self.state.latencies {
+            Some(latencies) => latencies.with(|latencies| policy.delay(Some(latencies), now)),
+            None => policy.delay(None, now),
+        }
+    }
+
+    fn take_attempt(&mut self) -> Self {
+        let held = self.held.take_attempt();
+        self.beside(held)
+    }
+
+    fn of_hedge(&self) -> Self {
+        self.beside(Held::of_hedge(self.held.priority()))
+    }
+
+    fn go_on(&mut self, mut from: Self) {
+        self.held.go_on(std::mem::take(&mut from.held));
     }
 }
 

@@ -74,7 +74,11 @@ where
 
 /// Waits, or ends early because the caller cancelled the call. The future borrows nothing: what it borrowed would have
 /// to be `Sync` for a call to be `Send`.
-fn wait<T: Timer>(after: Duration, timer: &T, cancel: Option<&Token>) -> impl Future<Output = ()> + use<T> {
+pub(super) fn wait<T: Timer>(
+    after: Duration,
+    timer: &T,
+    cancel: Option<&Token>,
+) -> impl Future<Output = ()> + use<T> {
     let sleep = (!after.is_zero()).then(|| timer.sleep(after));
     let mut cancelled = cancel.map(Token::cancelled);
     async move {

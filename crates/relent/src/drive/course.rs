@@ -22,6 +22,15 @@ pub(crate) enum Ended<R, E> {
     CutOff(Cause),
 }
 
+impl<R, E> Ended<R, E> {
+    pub(super) fn error(&self) -> Option<&E> {
+        match self {
+            Self::Returned(Err(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 /// How far a call is that a loop takes over.
 pub(crate) enum At<R, E> {
     /// Before an attempt.
@@ -32,16 +41,16 @@ pub(crate) enum At<R, E> {
 
 /// A call on its way.
 pub(crate) struct Course<'a, R, E, C, N, T, Via, M> {
-    policy: &'a Policy,
-    options: Options<'a>,
+    pub(super) policy: &'a Policy,
+    pub(super) options: Options<'a>,
     judge: C,
     notify: N,
     pub(crate) timer: T,
-    call: Call,
+    pub(super) call: Call,
     /// What the call shares with others.
-    member: M,
+    pub(super) member: M,
     /// When the attempt that runs, or ran last, began.
-    attempt_began: Option<Timestamp>,
+    pub(super) attempt_began: Option<Timestamp>,
     /// What the last attempt ended as.
     outcome: Option<Outcome>,
     /// The last error that an attempt returned. Kept through the wait: an attempt that is refused or cancelled must
@@ -114,7 +123,8 @@ where
             return Start::Stop { reason: Reason::Cancelled };
         }
         let spread = self.policy.backoff().spread_of_first() > Duration::ZERO;
-        let entropy = if spread { chance::draw(self.policy, 0) } else { self.entropy_to_admit() };
+        let entropy =
+            if spread { chance::draw(self.policy, 0) } else { self.entropy_to_admit(self.call.attempts()) };
         self.call.start(self.policy, &mut self.member, Moment { now: self.attempt_began, entropy })
     }
 
@@ -124,19 +134,24 @@ where
             return Start::Stop { reason: Reason::Cancelled };
         }
         self.attempt_began = self.now();
-        let entropy = self.entropy_to_admit();
+        let entropy = self.entropy_to_admit(self.call.attempts());
         self.call.admit(self.policy, &mut self.member, Moment { now: self.attempt_began, entropy })
     }
 
     /// The attempt that begins now.
     pub(crate) fn attempt(&mut self) -> Attempt<T> {
         let number = self.call.attempts().saturating_add(1);
+        let token = self.attempt_token();
+        self.attempt_as(number, token)
+    }
+
+    pub(super) fn attempt_as(&mut self, number: u32, token: AttemptToken<T>) -> Attempt<T> {
         self.tell(Happened::AttemptStarted { attempt: number }, None, self.attempt_began);
         Attempt {
             number,
             max: self.policy.max_attempts(),
             last: self.outcome.map(|outcome| (outcome.class, outcome.hint)),
-            token: self.attempt_token(),
+            token,
             key: self.key(),
             targets: self.options.targets.clone(),
         }
@@ -147,6 +162,7 @@ where
         let timeout = self.policy.attempt_timeout().zip(self.attempt_began);
         AttemptToken {
             caller: self.options.cancel.clone(),
+            lost: None,
             deadline: self.call.ends(self.policy),
             timeout: timeout.map(|(timeout, began)| began.plus(timeout)),
             timer: self.timer.clone(),
@@ -168,27 +184,43 @@ where
 
     /// Asks the core what to do after an attempt.
     pub(crate) fn decide(&mut self, ended: &Ended<R, E>) -> Decision {
+        let outcome = self.judge(ended);
+        let now = self.now();
+        let attempt = self.call.attempts().saturating_add(1);
+        let entropy = self.entropy_after(attempt, &outcome);
+        let decision = self.call.decide(self.policy, &mut self.member, outcome, Moment { now, entropy });
+        self.decided(attempt, &outcome, decision, ended.error(), now);
+        decision
+    }
+
+    pub(super) fn judge(&mut self, ended: &Ended<R, E>) -> Outcome {
         let judged = match ended {
             // The caller's cancellation is no failure of the attempt that it ended, whatever that made of it.
             Ended::Returned(Err(_)) if self.is_cancelled() => Outcome::of(Class::Cancelled),
             Ended::Returned(result) => self.judge.judge(result),
-            Ended::CutOff(Cause::Cancelled) => Outcome::of(Class::Cancelled),
+            Ended::CutOff(Cause::Cancelled | Cause::Lost) => Outcome::of(Class::Cancelled),
             Ended::CutOff(Cause::Deadline | Cause::AttemptTimeout) => Outcome::of(Class::Timeout),
         };
         let outcome = Outcome { repeat: judged.repeat.max(self.repeat()), ..judged };
         self.outcome = Some(outcome);
-        let now = self.now();
-        let attempt = self.call.attempts().saturating_add(1);
-        let entropy = if outcome.class == Class::Success { 0 } else { chance::draw(self.policy, attempt) };
-        let decision = self.call.decide(self.policy, &mut self.member, outcome, Moment { now, entropy });
-        self.remember(attempt, outcome.class, decision, now);
-        let rule = self.policy.rule_for(&outcome).filter(|_| outcome.class.is_failure());
-        let error = match ended {
-            Ended::Returned(Err(error)) => Some(error),
-            _ => None,
-        };
+        outcome
+    }
+
+    pub(super) fn entropy_after(&self, attempt: u32, outcome: &Outcome) -> u64 {
+        if outcome.class == Class::Success { 0 } else { chance::draw(self.policy, attempt) }
+    }
+
+    pub(super) fn decided(
+        &mut self,
+        attempt: u32,
+        outcome: &Outcome,
+        decision: Decision,
+        error: Option<&E>,
+        now: Option<Timestamp>,
+    ) {
+        self.remember(attempt, outcome.class, Some(decision), now);
+        let rule = self.policy.rule_for(outcome).filter(|_| outcome.class.is_failure());
         self.tell(Happened::Decision { attempt, class: outcome.class, rule, decision }, error, now);
-        decision
     }
 
     /// Keeps the error of an attempt that will be followed by another. A retryable `Ok` is dropped now, before the
@@ -241,12 +273,13 @@ where
     /// The time, where the policy needs it or somebody is told.
     fn now(&self) -> Option<Timestamp> {
         let timed = N::LISTENS || self.policy.needs_clock() || self.member.needs_clock();
+        let timed = timed || self.options.hedge.is_some();
         timed.then(|| self.timer.now())
     }
 
     /// A throttle lets calls pass by chance: by other numbers than those that the waits are drawn from.
-    fn entropy_to_admit(&self) -> u64 {
-        if M::SHARES { chance::draw(self.policy, u32::MAX - self.call.attempts()) } else { 0 }
+    pub(super) fn entropy_to_admit(&self, made: u32) -> u64 {
+        if M::SHARES { chance::draw(self.policy, u32::MAX - made) } else { 0 }
     }
 
     fn since_start(&self, now: Option<Timestamp>) -> Option<Duration> {
@@ -254,7 +287,7 @@ where
     }
 
     /// What is known about repeating the call.
-    fn repeat(&self) -> Repeat {
+    pub(super) fn repeat(&self) -> Repeat {
         let key_read = || self.key_read.as_ref().is_some_and(|read| read.load(Ordering::Relaxed));
         let idempotent = self.options.idempotent.unwrap_or_else(|| {
             !self.policy.requires_idempotency() || self.options.key.is_some() || key_read()
@@ -276,11 +309,17 @@ where
         key
     }
 
-    fn remember(&mut self, attempt: u32, class: Class, decision: Decision, now: Option<Timestamp>) {
+    pub(super) fn remember(
+        &mut self,
+        attempt: u32,
+        class: Class,
+        decision: Option<Decision>,
+        now: Option<Timestamp>,
+    ) {
         let ended = self.since_start(now);
         let wait = match decision {
-            Decision::Retry { after, source } => Some((after, source)),
-            Decision::Stop { .. } => None,
+            Some(Decision::Retry { after, source }) => Some((after, source)),
+            Some(Decision::Stop { .. }) | None => None,
         };
         if let Some(history) = &mut self.history {
             history.push(Tried { attempt, class, wait, ended });
@@ -295,12 +334,14 @@ where
     }
 
     /// The one place that sends events.
-    fn tell(&mut self, happened: Happened, error: Option<&E>, now: Option<Timestamp>) {
+    pub(super) fn tell(&mut self, happened: Happened, error: Option<&E>, now: Option<Timestamp>) {
         if !N::LISTENS {
             return;
         }
         let attempt = match happened {
-            Happened::AttemptStarted { attempt } | Happened::Decision { attempt, .. } => attempt,
+            Happened::AttemptStarted { attempt }
+            | Happened::Decision { attempt, .. }
+            | Happened::Hedge { attempt, .. } => attempt,
             _ => self.call.attempts().max(1),
         };
         let event = Event {
@@ -311,7 +352,7 @@ where
             max_attempts: self.policy.max_attempts(),
             // A decision is about the attempt that ended, which has failed with an error of its own or with none.
             error: match happened {
-                Happened::Decision { .. } => error,
+                Happened::Decision { .. } | Happened::Hedge { .. } => error,
                 _ => self.last.as_ref(),
             },
             elapsed: self.since_start(now),

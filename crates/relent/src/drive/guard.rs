@@ -13,6 +13,7 @@ pin_project! {
     pub(crate) struct Guard<T: Timer> {
         token: AttemptToken<T>,
         cancelled: Option<Cancelled>,
+        lost: Option<Cancelled>,
         #[pin]
         sleep: Option<T::Sleep>,
     }
@@ -20,7 +21,7 @@ pin_project! {
 
 impl<T: Timer> Guard<T> {
     pub(crate) fn new(token: AttemptToken<T>) -> Self {
-        Self { token, cancelled: None, sleep: None }
+        Self { token, cancelled: None, lost: None, sleep: None }
     }
 }
 
@@ -33,6 +34,12 @@ impl<T: Timer> Future for Guard<T> {
             let cancelled = this.cancelled.get_or_insert_with(|| Token::cancelled(caller));
             if Pin::new(cancelled).poll(context).is_ready() {
                 return Poll::Ready(Cause::Cancelled);
+            }
+        }
+        if let Some(lost) = &this.token.lost {
+            let lost = this.lost.get_or_insert_with(|| Token::cancelled(lost));
+            if Pin::new(lost).poll(context).is_ready() {
+                return Poll::Ready(Cause::Lost);
             }
         }
         let Some((end, cause)) = this.token.end() else { return Poll::Pending };

@@ -6,9 +6,14 @@
 mod asynchronous;
 mod course;
 mod guard;
+mod hedged;
+mod lane;
 mod threaded;
+mod threads;
 
 pub(crate) use asynchronous::{drive, limited, report};
 pub(crate) use course::{At, Course, Ended};
 pub(crate) use guard::Guard;
+pub(crate) use hedged::hedged;
 pub(crate) use threaded::run;
+pub(crate) use threads::run_hedged;

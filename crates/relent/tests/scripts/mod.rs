@@ -5,6 +5,8 @@
 
 #![allow(dead_code)] // each driver uses its part
 
+pub(crate) mod hedges;
+
 use std::time::Duration;
 
 use relent_core::{
