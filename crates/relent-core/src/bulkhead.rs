@@ -121,6 +121,11 @@ pub struct Ticket {
 }
 
 impl Ticket {
+    /// Its number, which no other has.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Until when its owner may wait.
     pub const fn until(&self) -> Timestamp {
         self.until
@@ -194,6 +199,17 @@ impl Bulkhead {
         self.waiting.retain(|waiter| waiter.ticket != ticket.number);
     }
 
+    /// Whether anybody waits, or has waited too long and does not know it yet.
+    pub fn has_queue(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The numbers of those who wait, in order, and whether each would be let in now: who has to be told.
+    pub fn queue(&self) -> impl Iterator<Item = (u64, bool)> {
+        let mut free = self.free();
+        self.waiting.iter().map(move |waiter| (waiter.ticket, free.take(waiter.retry)))
+    }
+
     /// How many run.
     pub const fn running(&self) -> u32 {
         self.running
@@ -225,20 +241,41 @@ impl Bulkhead {
     /// Whether there is a place for whoever stands at `at` in the queue when all before have taken theirs.
     #[inline]
     fn reaches(&self, at: usize, retry: bool) -> bool {
-        let mut free = self.policy.capacity.saturating_sub(self.running);
-        let mut for_retries = self.policy.retries().saturating_sub(self.retries);
+        let mut free = self.free();
         for waiter in self.waiting.iter().take(at) {
-            if free > 0 && (!waiter.retry || for_retries > 0) {
-                free -= 1;
-                for_retries -= u32::from(waiter.retry);
-            }
+            free.take(waiter.retry);
         }
-        free > 0 && (!retry || for_retries > 0)
+        free.take(retry)
+    }
+
+    fn free(&self) -> Free {
+        Free {
+            places: self.policy.capacity.saturating_sub(self.running),
+            for_retries: self.policy.retries().saturating_sub(self.retries),
+        }
     }
 
     fn occupy(&mut self, retry: bool) -> Place {
         self.running += 1;
         self.retries += u32::from(retry);
         Place { retry }
+    }
+}
+
+/// The places that nobody has.
+struct Free {
+    places: u32,
+    /// Of those, how many a retry may have.
+    for_retries: u32,
+}
+
+impl Free {
+    /// Gives one away, if there is one.
+    #[inline]
+    fn take(&mut self, retry: bool) -> bool {
+        let given = self.places > 0 && (!retry || self.for_retries > 0);
+        self.places -= u32::from(given);
+        self.for_retries -= u32::from(given && retry);
+        given
     }
 }

@@ -130,6 +130,10 @@ impl Call {
         match (moment.now, self.ends(policy)) {
             (Some(now), Some(end)) if now >= end => Start::Stop { reason: Reason::DeadlinePassed },
             (Some(now), Some(end)) => match shared.admit(moment) {
+                // How long a queue takes nobody knows: perhaps a place is free in time.
+                Start::Wait { after, source: Source::Bulkhead } => {
+                    Start::Wait { after: after.min(end.since(now)), source: Source::Bulkhead }
+                }
                 Start::Wait { after, .. } if now.plus(after) >= end => {
                     Start::Stop { reason: Reason::DeadlineWouldPass }
                 }

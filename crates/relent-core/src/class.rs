@@ -201,14 +201,23 @@ pub enum Source {
     Spread,
     /// A rate limit.
     Limiter,
+    /// A bulkhead's queue: the longest that the wait may take.
+    Bulkhead,
     /// A wait that the caller's own code chose.
     Custom,
 }
 
 impl Source {
     /// All sources, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Schedule, Self::Hint, Self::Pushback, Self::Spread, Self::Limiter, Self::Custom];
+    pub const ALL: [Self; 7] = [
+        Self::Schedule,
+        Self::Hint,
+        Self::Pushback,
+        Self::Spread,
+        Self::Limiter,
+        Self::Bulkhead,
+        Self::Custom,
+    ];
 
     /// The source's stable word: `"schedule"`, `"hint"` …
     pub const fn as_str(self) -> &'static str {
@@ -218,6 +227,7 @@ impl Source {
             Self::Pushback => "pushback",
             Self::Spread => "spread",
             Self::Limiter => "limiter",
+            Self::Bulkhead => "bulkhead",
             Self::Custom => "custom",
         }
     }

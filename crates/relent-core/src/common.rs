@@ -191,6 +191,11 @@ impl Held {
         self.attempt.is_running() || self.attempt.let_pass
     }
 
+    /// The number under which it waits in the bulkhead's queue, if it does.
+    pub fn queued(&self) -> Option<u64> {
+        self.attempt.ticket.as_ref().map(Ticket::number)
+    }
+
     /// Which budget refused the last retry, by its index.
     pub fn refused_by(&self) -> Option<usize> {
         self.refused_by.map(usize::from)
@@ -331,7 +336,7 @@ impl<P: Parts> Shared for Share<'_, P> {
             Start::Go => return Ok(()),
             Start::Stop { reason } => reason,
             // The attempts that run are waited for already.
-            Start::Wait { .. } if self.held.attempt.ticket.is_some() => Reason::BulkheadFull,
+            Start::Wait { source: Source::Bulkhead, .. } => Reason::BulkheadFull,
             Start::Wait { .. } => Reason::RateLimited,
         };
         self.abandon(known(moment.now));
@@ -420,9 +425,9 @@ impl<P: Parts> Share<'_, P> {
             }
             // A driver that hears of a place asks again earlier.
             Some(Entry::Queued(ticket)) => {
-                let until = ticket.until();
+                let after = ticket.until().since(now);
                 attempt.ticket = Some(ticket);
-                wait_until(until, now)
+                Start::Wait { after, source: Source::Bulkhead }
             }
             Some(Entry::Full) => Start::Stop { reason: Reason::BulkheadFull },
         }

@@ -1,6 +1,6 @@
 //! The place of what calls share: budgets, breakers, limiters.
 
-use crate::{Moment, Outcome, Priority, Reason, Start, Timestamp};
+use crate::{Moment, Outcome, Priority, Reason, Source, Start, Timestamp};
 
 /// What calls to one target share. The decision asks it at fixed places; each answer has a default that neither
 /// limits nor refuses.
@@ -55,6 +55,7 @@ pub trait Shared {
         self.withdraw(outcome, moment.now)?;
         match self.admit(moment) {
             Start::Go => Ok(()),
+            Start::Wait { source: Source::Bulkhead, .. } => Err(Reason::BulkheadFull),
             Start::Wait { .. } => Err(Reason::RateLimited),
             Start::Stop { reason } => Err(reason),
         }

@@ -139,6 +139,9 @@ pub mod guide {
     #[doc = include_str!("../guide/limits.md")]
     pub mod limits {}
 
+    #[doc = include_str!("../guide/hedging.md")]
+    pub mod hedging {}
+
     #[doc = include_str!("../guide/memory.md")]
     pub mod memory {}
 }

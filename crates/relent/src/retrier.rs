@@ -11,7 +11,7 @@ use relent_core::{
 };
 
 use crate::blocking::SystemTimer;
-use crate::shared::{Locked, Member, State};
+use crate::shared::{Bells, Locked, Member, State};
 use crate::sync::Mutex;
 use crate::with::{Async, Blocking};
 use crate::{ByFailure, Clock, DefaultTimer, Quiet, With, chance};
@@ -140,19 +140,18 @@ impl Blueprint {
             counting | u8::from(budget.with(|budget| budget.counts_calls())) << index
         });
         let hedge = self.by_target.hedge;
+        let queues = self.by_target.bulkhead.is_some_and(|policy| policy.queue_length() > 0);
+        let by_others = queues || own.memory.is_some() || hedge.is_some();
         State {
             counting,
-            needs_clock: breaker.is_some()
-                || by_rates
-                || by_budgets
-                || own.memory.is_some()
-                || hedge.is_some(),
+            needs_clock: breaker.is_some() || by_rates || by_budgets || by_others,
             breaker,
             budgets,
             throttle: own.throttle.map(Locked::new),
             limiter: own.limiter.map(Locked::new),
             adaptive: own.adaptive.map(Locked::new),
             bulkhead: own.bulkhead.map(Locked::new),
+            bells: Bells::default(),
             latencies: own.latencies.map(Locked::new),
             memory: own.memory.map(Locked::new),
             hedge,
@@ -224,7 +223,7 @@ impl RetrierBuilder {
         self
     }
 
-    /// A bulkhead for each target; one without a queue, since a call that waits is not told yet that a place is free.
+    /// A bulkhead for each target. Calls that wait in its queue are woken in order, async and blocking ones alike.
     pub fn bulkhead(mut self, policy: BulkheadPolicy) -> Self {
         self.parts.by_target.bulkhead = Some(policy);
         self
@@ -268,9 +267,6 @@ impl RetrierBuilder {
         parts.by_target.check()?;
         if parts.budgets() > MAX_BUDGETS {
             return Err(PolicyError::new("budget", "a call draws on at most 4 budgets"));
-        }
-        if parts.by_target.bulkhead.is_some_and(|policy| policy.queue_length() > 0) {
-            return Err(PolicyError::new("bulkhead.queue", "must be 0: a waiting call is not woken yet"));
         }
         if most_targets == 0 {
             return Err(PolicyError::new("max_targets", "must be at least 1"));

@@ -1,5 +1,6 @@
 //! What calls share, behind locks: the pure state machines of the core, made fit for threads.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
@@ -8,8 +9,8 @@ use relent_core::{
     Outcome, Parts, Priority, Reason, Share, Shared, Start, Throttle, Timestamp,
 };
 
-use crate::Clock;
 use crate::sync::{Mutex, MutexGuard};
+use crate::{Clock, Token};
 
 /// A part of the shared state that several may look at, and change: cheap to clone, and locked only for as long as a
 /// look takes.
@@ -67,12 +68,45 @@ pub(crate) struct State {
     pub(crate) limiter: Option<Locked<Limiter>>,
     pub(crate) adaptive: Option<Locked<AdaptiveRate>>,
     pub(crate) bulkhead: Option<Locked<Bulkhead>>,
+    pub(crate) bells: Bells,
     pub(crate) latencies: Option<Locked<Latencies>>,
     pub(crate) memory: Option<Locked<BackoffMemory>>,
     /// How calls are hedged, if they are.
     pub(crate) hedge: Option<HedgePolicy>,
     /// Whether any of them needs to know the time.
     pub(crate) needs_clock: bool,
+}
+
+/// One bell for each who waits in the bulkhead's queue, by their numbers. It rings when it is their turn.
+#[derive(Debug, Default)]
+pub(crate) struct Bells(Mutex<BTreeMap<u64, Token>>);
+
+impl Bells {
+    /// Keeps a bell for each who waits, and says which have to ring. It is told under the bulkhead's lock, so that nobody
+    /// is in the queue without a bell while a place becomes free.
+    fn follow(&self, bulkhead: &Bulkhead) -> Vec<Token> {
+        let mut bells = self.lock();
+        let mut kept = std::mem::take(&mut *bells);
+        let mut rung = Vec::new();
+        for (number, turn) in bulkhead.queue() {
+            // One that has rung for nothing is worn.
+            let old = kept.remove(&number).filter(|bell| turn || !bell.is_cancelled());
+            let bell = old.unwrap_or_default();
+            if turn {
+                rung.push(bell.clone());
+            }
+            bells.insert(number, bell);
+        }
+        rung
+    }
+
+    fn of(&self, number: u64) -> Option<Token> {
+        self.lock().get(&number).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Token>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Each part is locked by itself and for a moment: who waits for one keeps nobody from another.
@@ -109,7 +143,15 @@ impl Parts for &State {
 
     #[inline]
     fn bulkhead<R>(&mut self, with: impl FnOnce(&mut Bulkhead) -> R) -> Option<R> {
-        self.bulkhead.as_ref().map(|part| part.with(with))
+        let (result, rung) = self.bulkhead.as_ref()?.with(|bulkhead| {
+            let waited = bulkhead.has_queue();
+            let result = with(bulkhead);
+            let changed = waited || bulkhead.has_queue();
+            (result, if changed { self.bells.follow(bulkhead) } else { Vec::new() })
+        });
+        // Unlocked: who knows what a waker does.
+        rung.iter().for_each(Token::cancel);
+        Some(result)
     }
 
     #[inline]
@@ -167,6 +209,12 @@ impl<T: Clock> Member<T> {
     /// The same call's part in another attempt.
     pub(crate) fn beside(&self, held: Held) -> Self {
         Self { state: Arc::clone(&self.state), held, clock: self.clock.clone() }
+    }
+
+    /// What is cancelled when it is the call's turn in the bulkhead's queue, if it waits there: then it is to ask again. A
+    /// bell that has rung for nothing is replaced when it does.
+    pub fn turn(&self) -> Option<Token> {
+        self.state.bells.of(self.held.queued()?)
     }
 
     /// Which budget refused the last retry, by its index.

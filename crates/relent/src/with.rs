@@ -188,6 +188,9 @@ pub trait Membership: relent_core::Shared {
     /// Which budget refused the last retry, by its index.
     fn refused_by(&self) -> Option<usize>;
 
+    /// What ends a wait for its turn.
+    fn turn(&self) -> Option<Token>;
+
     /// How calls are hedged, where what is shared says so.
     fn hedge_policy(&self) -> Option<HedgePolicy>;
 
@@ -222,6 +225,11 @@ impl Membership for Alone {
     }
 
     fn refused_by(&self) -> Option<usize> {
+        None
+    }
+
+    #[inline]
+    fn turn(&self) -> Option<Token> {
         None
     }
 
@@ -263,6 +271,10 @@ impl<T: Clock> Membership for Member<T> {
 
     fn refused_by(&self) -> Option<usize> {
         Self::refused_by(self)
+    }
+
+    fn turn(&self) -> Option<Token> {
+        Self::turn(self)
     }
 
     fn hedge_policy(&self) -> Option<HedgePolicy> {

@@ -187,6 +187,41 @@ fn a_bulkhead_loses_no_place() {
     });
 }
 
+/// Whoever waits is told, wherever it was when the place became free; and who goes away without asking passes it on.
+#[test]
+fn no_wake_up_is_lost_in_a_queue() {
+    for leaves in [false, true] {
+        model_with_few_preemptions(move || {
+            let target = retrier().bulkhead(BulkheadPolicy::new(1).queue(2)).build().unwrap().at("host");
+            let at = Moment::at(secs(0), 0);
+            let mut holds = target.join(At(secs(0)));
+            assert_eq!(holds.admit(at), Start::Go);
+            let asking = target.clone();
+            let waits = thread::spawn(move || {
+                let mut member = asking.join(At(secs(0)));
+                let start = member.admit(at);
+                (member, start)
+            });
+            let other = leaves.then(|| {
+                let asking = target.clone();
+                thread::spawn(move || drop(asking.join(At(secs(0))).admit(at)))
+            });
+            drop(holds);
+            let (mut member, start) = waits.join().unwrap();
+            if let Some(other) = other {
+                other.join().unwrap();
+            }
+            if start != Start::Go {
+                assert!(member.turn().unwrap().is_cancelled());
+                assert_eq!(member.admit(at), Start::Go);
+            }
+            drop(member);
+            let free = target.bulkhead().unwrap().with(|it| (it.running(), it.has_queue()));
+            assert_eq!(free, (0, false));
+        });
+    }
+}
+
 #[test]
 fn turns_are_given_once() {
     loom::model(|| {

@@ -8,9 +8,10 @@
 )]
 #![cfg(not(loom))]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -131,6 +132,133 @@ fn a_call_within_a_call_finds_the_bulkhead_full() {
     assert_eq!(outer.unwrap(), 1);
     assert_eq!(inner.get(), Some(Reason::BulkheadFull));
     assert_eq!(blocking(&target, &clock, &[OK]).reason, Reason::Succeeded);
+}
+
+/// Polls all of them until they are done.
+async fn all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|context| {
+        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ended) = future.as_mut().poll(context) {
+                *output = Some(ended);
+            }
+        }
+        if running.iter().all(|(_, output)| output.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, output)| output).collect()
+}
+
+fn queued(queue: u32, max_wait: u64) -> Target {
+    let bulkhead = BulkheadPolicy::new(1).queue(queue).max_wait(Duration::from_millis(max_wait));
+    target(|retrier| retrier.bulkhead(bulkhead))
+}
+
+#[test]
+fn those_who_wait_in_a_queue_are_woken_in_order_and_no_longer_wait_than_they_may() {
+    let (clock, target) = (Clock::new(), queued(3, 25));
+    let order = RefCell::new(vec![]);
+    let call = |number: u64| {
+        let call = target.with().when(|_: &&str| Class::Transient).timer(clock.clone());
+        let (order, clock) = (&order, &clock);
+        call.retry_report(move |_attempt| {
+            order.borrow_mut().push((number, clock.elapsed().as_millis() as u64));
+            let sleep = relent::Timer::sleep(clock, Duration::from_millis(10));
+            async move {
+                sleep.await;
+                OK
+            }
+        })
+    };
+    let reports = clock.run(all((0..5).map(call).collect())).unwrap();
+    // The first runs, three wait, the fifth finds no room; the fourth's time is over before its turn.
+    assert_eq!(*order.borrow(), [(0, 0), (1, 10), (2, 20)]);
+    let reasons: Vec<_> = reports.iter().map(|report| report.reason).collect();
+    let (ok, full) = (Reason::Succeeded, Reason::BulkheadFull);
+    assert_eq!(reasons, [ok, ok, ok, full, full]);
+    assert_eq!(clock.elapsed(), Duration::from_millis(30));
+    assert_eq!(clock.asleep(), 0);
+}
+
+/// F35 [failsafe#393]: a place was handed to one who had stopped waiting, and lost.
+#[test]
+fn who_stops_waiting_passes_the_turn_on() {
+    let (clock, target) = (Clock::new(), queued(3, 1_000));
+    let call = || {
+        let call = target.with().when(|_: &&str| Class::Transient).timer(clock.clone());
+        let clock = &clock;
+        Box::pin(call.retry(move |_attempt| {
+            let sleep = relent::Timer::sleep(clock, Duration::from_millis(10));
+            async move {
+                sleep.await;
+                OK
+            }
+        }))
+    };
+    // Dropped before its turn, and dropped when it had been told of its turn and had not asked yet.
+    for told in [false, true] {
+        let (mut first, mut second, mut third) = (call(), call(), call());
+        let mut context = Context::from_waker(Waker::noop());
+        for call in [&mut first, &mut second, &mut third] {
+            assert!(call.as_mut().poll(&mut context).is_pending());
+        }
+        if !told {
+            drop(second);
+            assert_eq!(clock.run(first).unwrap().unwrap(), 1);
+        } else {
+            assert_eq!(clock.run(first).unwrap().unwrap(), 1);
+            drop(second);
+        }
+        let began = clock.elapsed();
+        assert_eq!(clock.run(third).unwrap().unwrap(), 1);
+        assert_eq!(clock.elapsed() - began, Duration::from_millis(10));
+        let free = target.bulkhead().unwrap().with(|it| (it.running(), it.has_queue()));
+        assert_eq!(free, (0, false));
+    }
+}
+
+#[test]
+fn a_queue_does_not_outlast_a_deadline_or_a_cancellation() {
+    let (clock, token) = (Clock::new(), relent::Token::new());
+    let target = target(|retrier| retrier.bulkhead(BulkheadPolicy::new(1).queue(3)));
+    let mut holds = target.join(clock.clone());
+    use relent_core::{Moment, Shared as _, Start};
+    assert_eq!(holds.admit(Moment::at(Timestamp::ZERO, 0)), Start::Go);
+    let limited = policy().to_builder().deadline(Duration::from_millis(50)).build().unwrap();
+    let call = || relent::with(&limited).at(&target).when(|_: &&str| Class::Transient).timer(clock.clone());
+    let late = clock.run(call().retry(|_attempt| async { OK })).unwrap().unwrap_err();
+    assert_eq!((late.reason(), clock.elapsed()), (Reason::DeadlinePassed, Duration::from_millis(50)));
+    let waits = pin!(call().cancel_on(&token).retry(|_attempt| async { OK }));
+    let mut waits = waits;
+    assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    token.cancel();
+    assert_eq!(clock.run(waits).unwrap().unwrap_err().reason(), Reason::Cancelled);
+    assert!(!target.bulkhead().unwrap().with(|it| it.has_queue()));
+}
+
+#[test]
+fn threads_wait_in_a_queue_too() {
+    use relent::blocking::{Threads, Timer};
+    let (clock, target) = (Clock::new(), queued(3, 25));
+    let ended = Arc::new(Mutex::new(vec![]));
+    for number in 0..5 {
+        let (on, target, ended) = (clock.clone(), target.clone(), Arc::clone(&ended));
+        let work = move || {
+            // In order, and a millisecond apart.
+            Timer::sleep(&on, Duration::from_millis(1 + number), None);
+            let call = target.blocking().when(|_: &&str| Class::Transient).timer(on.clone());
+            let report = call.cancel_on(&relent::Token::new()).retry_report(|_attempt| {
+                Timer::sleep(&on, Duration::from_millis(10), None);
+                OK
+            });
+            let at = on.elapsed().as_millis() as u64;
+            ended.lock().unwrap().push((number, report.reason, at));
+        };
+        clock.spawn(Box::new(work)).unwrap();
+    }
+    clock.join();
+    let (ok, full) = (Reason::Succeeded, Reason::BulkheadFull);
+    assert_eq!(*ended.lock().unwrap(), [(4, full, 5), (0, ok, 11), (1, ok, 21), (3, full, 29), (2, ok, 31)]);
 }
 
 #[test]

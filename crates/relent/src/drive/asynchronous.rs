@@ -52,7 +52,7 @@ where
                 }
                 Decision::Stop { reason, after } => {
                     if let Some(after) = after {
-                        wait(after, &course.timer, course.cancel()).await;
+                        wait(after, &course.timer, [course.cancel(), None]).await;
                     }
                     return course.finish(ended, reason);
                 }
@@ -60,7 +60,7 @@ where
         };
         // A limiter may delay an attempt more than once.
         while let Start::Wait { after, .. } = next {
-            wait(after, &course.timer, course.cancel()).await;
+            wait(after, &course.timer, [course.cancel(), course.turn().as_ref()]).await;
             next = course.admit();
         }
         if let Start::Stop { reason } = next {
@@ -72,21 +72,20 @@ where
     }
 }
 
-/// Waits, or ends early because the caller cancelled the call. The future borrows nothing: what it borrowed would have
-/// to be `Sync` for a call to be `Send`.
+/// Waits, or ends early because the caller cancelled the call, or it is its turn. The future borrows nothing: what it
+/// borrowed would have to be `Sync` for a call to be `Send`.
 pub(super) fn wait<T: Timer>(
     after: Duration,
     timer: &T,
-    cancel: Option<&Token>,
+    ends: [Option<&Token>; 2],
 ) -> impl Future<Output = ()> + use<T> {
     let sleep = (!after.is_zero()).then(|| timer.sleep(after));
-    let mut cancelled = cancel.map(Token::cancelled);
+    let mut ends = ends.map(|end| end.map(Token::cancelled));
     async move {
         let Some(sleep) = sleep else { return };
         let mut sleep = pin!(sleep);
         std::future::poll_fn(|context| {
-            let cancelled = cancelled.as_mut().map(|cancelled| Pin::new(cancelled).poll(context));
-            if cancelled.is_some_and(|cancelled| cancelled.is_ready()) {
+            if ends.iter_mut().flatten().any(|end| Pin::new(end).poll(context).is_ready()) {
                 return Poll::Ready(());
             }
             sleep.as_mut().poll(context)

@@ -109,6 +109,11 @@ where
         Self { history: Some(Vec::new()), ..self }
     }
 
+    /// What ends a wait for a turn, if it is one.
+    pub(crate) fn turn(&self) -> Option<Token> {
+        self.member.turn()
+    }
+
     /// What ends the waits.
     pub(crate) fn cancel(&self) -> Option<&Token> {
         self.options.cancel.as_ref()

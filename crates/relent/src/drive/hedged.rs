@@ -30,7 +30,7 @@ where
     let mut next = course.start();
     loop {
         while let Start::Wait { after, .. } = next {
-            wait(after, &course.timer, course.cancel()).await;
+            wait(after, &course.timer, [course.cancel(), course.turn().as_ref()]).await;
             next = course.admit();
         }
         if let Start::Stop { reason } = next {
@@ -44,7 +44,7 @@ where
             }
             Decision::Stop { reason, after } => {
                 if let Some(after) = after {
-                    wait(after, &course.timer, course.cancel()).await;
+                    wait(after, &course.timer, [course.cancel(), None]).await;
                 }
                 return course.finish(ended, reason);
             }

@@ -2,16 +2,14 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use relent_core::{Decision, HedgePolicy, Start, Timestamp};
 
 use super::lane::{Lane, Next};
+use super::threaded::sleep;
 use super::{Course, Ended};
 use crate::blocking::Threads;
 use crate::with::{Judge, Membership, Notify};
@@ -36,7 +34,7 @@ where
     let mut next = course.start();
     loop {
         while let Start::Wait { after, .. } = next {
-            course.timer.sleep(after, course.cancel());
+            sleep(after, &course.timer, course.cancel(), course.turn());
             next = course.admit();
         }
         if let Start::Stop { reason } = next {
@@ -177,17 +175,10 @@ where
     /// Waits until something has ended, or is due.
     fn wait(&self, timer: &T, until: Option<Timestamp>, caller: Option<&Token>) {
         let Some(bell) = self.desk.bell() else { return };
-        let mut cancelled = caller.map(Token::cancelled);
-        if let Some(cancelled) = &mut cancelled {
-            let waker = Waker::from(Arc::new(Rings(bell.clone())));
-            if Pin::new(cancelled).poll(&mut Context::from_waker(&waker)).is_ready() {
-                return;
-            }
-        }
         let ends = self.running.values().filter_map(|runner| runner.lane.token.end());
         let until = ends.map(|(end, _)| end).chain(until).min();
         let wait = until.map_or(Duration::MAX, |until| until.since(timer.now()));
-        timer.sleep(wait, Some(&bell));
+        sleep(wait, timer, caller, Some(bell));
     }
 }
 
@@ -254,15 +245,6 @@ impl<R, E> Desk<R, E> {
 impl<R, E> Default for Desk<R, E> {
     fn default() -> Self {
         Self(Mutex::new(Papers { ended: Vec::new(), bell: None, closed: false }))
-    }
-}
-
-/// Cancels a wait where a waker is asked for.
-struct Rings(Token);
-
-impl Wake for Rings {
-    fn wake(self: Arc<Self>) {
-        self.0.cancel();
     }
 }
 
