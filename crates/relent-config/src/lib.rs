@@ -82,6 +82,7 @@
 //! | `rules` | a list of `{ name, classes, max_attempts, backoff, jitter, count }` | |
 //! | `on.priority.high` | `{ backoff, jitter, budget_share }` or `"none"`: for calls of high priority | |
 //! | `budget` | a name, a [budget](#what-calls-share), a list of up to 4 of either, or `"none"` | `"none"` |
+//! | `on_budget` | `"stop"`, `"wait"`; only with a budget | `"stop"` |
 //! | `breaker` | a name, a [breaker](#what-calls-share) or `"none"` | `"none"` |
 //! | `rate_limit` | a rate or `{ rate, burst, max_wait }` | `"none"` |
 //! | `adaptive_rate` | `true`, `false`: the AWS SDKs' adaptive mode | `false` |

@@ -1,8 +1,8 @@
 //! A policy as TOML.
 
 use relent_core::{
-    Backoff, Bound, Class, Classes, CommonPolicy, Count, First, HintMode, HintPolicy, Jitter, OnDeadline,
-    OverMax, Policy, Rule, Schedule,
+    Backoff, Bound, Class, Classes, CommonPolicy, Count, First, HintMode, HintPolicy, Jitter, OnBudget,
+    OnDeadline, OverMax, Policy, Rule, Schedule,
 };
 
 use crate::read;
@@ -12,7 +12,7 @@ use crate::text::{classes_text, float_text, jitter_text, quoted, stage_text, tex
 /// The keys of a policy as TOML, without the header `[policies.NAME]`: what the defaults say too is left out.
 ///
 /// Read again, it gives an equal policy, apart from what has no effect and so cannot be written (a multiplier beside
-/// decorrelated jitter, rules for classes that are not retried). Rules get the names `rule-1`, `rule-2` ….
+/// decorrelated jitter, rules for classes that are not retried, `on_budget` without a budget). Rules get the names `rule-1`, `rule-2` ….
 ///
 /// ```
 /// use std::time::Duration;
@@ -82,6 +82,14 @@ pub(crate) fn policy(policy: &Policy, names: &[String]) -> String {
         lines.entry("seed", &seed.to_string());
     }
     lines.0
+}
+
+/// What a policy does when a budget refuses, where there is one.
+pub(crate) fn on_budget(policy: &Policy, shared: &CommonPolicy) -> &'static str {
+    match policy.on_budget() {
+        OnBudget::Wait if !shared.budgets.is_empty() => "on_budget = \"wait\"\n",
+        OnBudget::Wait | OnBudget::Stop => "",
+    }
 }
 
 /// The keys of what calls of a policy share, as TOML, to stand beside those of [`to_toml`].

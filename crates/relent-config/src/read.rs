@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use relent_core::{Classes, Deadline, OnDeadline, Policy, PolicyBuilder, PolicyError};
+use relent_core::{Classes, Deadline, OnBudget, OnDeadline, Policy, PolicyBuilder, PolicyError};
 
 use crate::diagnostic::{Code, Problem};
 use crate::names::Section;
@@ -86,10 +86,12 @@ impl Reader<'_> {
         let (rules, rule_names) = self.rules(table, retry_on);
         let high_backoff = self.high_backoff(table);
         let shared = self.shared(table);
+        let on_budget = self.on_budget(table, !shared.common.budgets.is_empty());
         let idempotent = self.idempotency(table);
         let seed = self.seed(table);
         let mut builder =
             builder.backoff(backoff).hint(hint).retry_on(retry_on).require_idempotency(idempotent);
+        builder = builder.on_budget(on_budget);
         if let Some(seed) = seed {
             builder = builder.seed(seed);
         }
@@ -225,6 +227,23 @@ impl Reader<'_> {
         Some(if word == "fit" { OnDeadline::Fit } else { OnDeadline::Stop })
     }
 
+    fn on_budget(&mut self, table: &Table, limited: bool) -> OnBudget {
+        let Some(node) = table.get("on_budget") else {
+            if limited {
+                self.built_in("on_budget", "\"stop\"".into(), "an error that comes late helps few callers");
+            }
+            return OnBudget::Stop;
+        };
+        let Some(word) = self.word(node, "on_budget", &["stop", "wait"]) else { return OnBudget::Stop };
+        if !limited {
+            let help = "give a `budget`, or leave `on_budget` out".to_owned();
+            self.no_effect(node, "`on_budget` has no effect without a `budget`", Some(help));
+            return OnBudget::Stop;
+        }
+        self.given("on_budget", toml_string(word), node);
+        if word == "wait" { OnBudget::Wait } else { OnBudget::Stop }
+    }
+
     fn retry_on(&mut self, table: &Table) -> Classes {
         let Some(node) = table.get("retry_on") else {
             self.built_in("retry_on", classes_text(Classes::RETRYABLE), "what another try can help");
@@ -301,7 +320,10 @@ impl Reader<'_> {
         match node.table() {
             Some(table) => table.iter().for_each(|(key, node)| self.leaves(&format!("{path}.{key}"), node)),
             None => {
-                let text = self.context.sources.text(&node.place).to_owned();
+                let text = match &node.value {
+                    Value::String(text) => toml_string(text),
+                    _ => self.context.sources.text(&node.place).to_owned(),
+                };
                 self.given(path, text, node);
             }
         }

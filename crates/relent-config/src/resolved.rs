@@ -159,6 +159,7 @@ impl Resolved {
     pub fn to_toml(&self) -> String {
         let ReadShared { common, breaker, budgets } = &self.shared;
         crate::print::policy(&self.policy, &self.rules)
+            + crate::print::on_budget(&self.policy, common)
             + &crate::print::common(common, breaker.as_ref(), budgets)
     }
 }

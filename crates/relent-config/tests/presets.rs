@@ -52,10 +52,12 @@ fn every_preset_is_a_policy() {
         let file = file(&format!("[policies.p]\npreset = \"{name}\""));
         let named = file.resolved("p").unwrap();
         assert_eq!(alone.policy(), named.policy(), "{name}");
+        assert_eq!(alone.common(), named.common(), "{name}");
         assert_eq!(named.preset().map(Preset::name), Some(name));
         let written =
             File::parse(&format!("version = 1\n[policies.p]\n{}", named.to_toml()), "written").unwrap();
         assert_eq!(written.policy("p").unwrap(), named.policy(), "{name}");
+        assert_eq!(written.resolved("p").unwrap().common(), named.common(), "{name}");
         for setting in named.settings() {
             let of_preset = matches!(&setting.origin, Origin::Preset(_) | Origin::BuiltIn(_));
             assert!(of_preset || setting.path == "preset", "{name}: {setting:?}");

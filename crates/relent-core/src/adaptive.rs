@@ -77,7 +77,7 @@ impl AdaptiveRate {
             self.enabled = true;
             rate * BETA
         } else {
-            cubic(self.last_max, now - self.throttled_at)
+            Self::curve(self.last_max, now - self.throttled_at)
         };
         self.set_rate(calculated.min(2.0 * self.measured), now);
     }
@@ -101,6 +101,17 @@ impl AdaptiveRate {
             return Ok(());
         }
         Err(Duration::from_nanos(wait as u64))
+    }
+
+    /// The rate that the curve gives `seconds` after one of `last_max` per second was throttled.
+    pub fn curve(last_max: f64, seconds: f64) -> f64 {
+        let from_there = seconds - Self::recovers_after(last_max);
+        SCALE * from_there * from_there * from_there + last_max
+    }
+
+    /// How many seconds the curve takes from there back to `last_max`.
+    pub fn recovers_after(last_max: f64) -> f64 {
+        libm::cbrt(last_max * (1.0 - BETA) / SCALE)
     }
 
     /// Whether it limits: something was throttled.
@@ -161,12 +172,4 @@ impl Default for AdaptiveRate {
     fn default() -> Self {
         Self::unknown()
     }
-}
-
-/// The rate `passed` seconds after one of `last_max` was throttled.
-fn cubic(last_max: f64, passed: f64) -> f64 {
-    // How long until it is back at `last_max`.
-    let back_after = libm::cbrt(last_max * (1.0 - BETA) / SCALE);
-    let from_there = passed - back_after;
-    SCALE * from_there * from_there * from_there + last_max
 }

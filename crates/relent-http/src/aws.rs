@@ -65,6 +65,22 @@ pub const SKEW_CODES: [&str; 7] = [
     "SignatureDoesNotMatch",
 ];
 
+/// The operations that poll, by service and operation: whoever calls them comes back at once, whatever is answered. The
+/// first four in all SDKs, those of Kinesis since botocore 1.44.
+pub const POLLING: [(&str, &str); 6] = [
+    ("sqs", "ReceiveMessage"),
+    ("sfn", "GetActivityTask"),
+    ("swf", "PollForActivityTask"),
+    ("swf", "PollForDecisionTask"),
+    ("kinesis", "ReceiveQueueRecords"),
+    ("kinesis", "ReceiveDeadLetterQueueRecords"),
+];
+
+/// Whether an operation polls, so that the presets `aws-standard-long-polling` and `aws-adaptive-long-polling` are for it.
+pub fn polls(service: &str, operation: &str) -> bool {
+    POLLING.contains(&(service, operation))
+}
+
 /// Statuses of failures that pass. All other 5xx, 501 and 505 among them, will fail again.
 pub const TRANSIENT_STATUSES: [u16; 4] = [500, 502, 503, 504];
 

@@ -11,6 +11,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod aws;
 mod backoff;
 mod given;
 mod grpc;
@@ -26,6 +27,15 @@ type Run = fn(&Map) -> Map;
 /// The kinds of cases, each with the code that it goes to.
 const KINDS: &[(&str, Run)] = &[
     ("policy-validation", given::validation),
+    ("aws-steps", aws::steps),
+    ("aws-calls", aws::calls),
+    ("aws-sum", aws::sum),
+    ("aws-numbers", aws::numbers),
+    ("aws-burst", aws::burst),
+    ("aws-classes", aws::classes),
+    ("aws-polls", aws::polls),
+    ("adaptive", aws::adaptive),
+    ("adaptive-curve", aws::curve),
     ("waits", backoff::waits),
     ("timeline", backoff::timeline),
     ("healthy", backoff::healthy),
@@ -126,6 +136,9 @@ fn changed(value: &Value, within: f64) -> Vec<Value> {
 
 fn cases() -> Vec<Case> {
     let texts = [
+        include_str!("aws-standard.json"),
+        include_str!("aws-classes.json"),
+        include_str!("aws-adaptive.json"),
         include_str!("step-functions.json"),
         include_str!("step-functions-validation.json"),
         include_str!("grpc.json"),
