@@ -162,6 +162,8 @@ pub(crate) struct Making<'a> {
     pub(crate) named: &'a Node,
     pub(crate) surroundings: Option<&'a dyn Surroundings>,
     pub(crate) problems: &'a mut Vec<Problem>,
+    /// What was found out and is worth to be shown as if it had been a parameter.
+    told: &'a mut Table,
     shelf: &'a mut Shelf,
 }
 
@@ -176,7 +178,9 @@ pub(crate) struct Shelf {
 impl Shelf {
     /// The index of a text that may have been put here before.
     fn put(&mut self, source: Source) -> usize {
-        let same = |known: &Arc<Source>| known.name == source.name && known.kind == source.kind;
+        let same = |known: &Arc<Source>| {
+            known.name == source.name && known.kind == source.kind && known.text == source.text
+        };
         self.sources.0.iter().position(same).unwrap_or_else(|| {
             self.sources.0.push(Arc::new(source));
             self.sources.0.len() - 1
@@ -201,11 +205,20 @@ pub(crate) fn under(
     let Some(node) = table.get("preset").filter(|node| node.string() != Some("none")) else {
         return Ok(None);
     };
-    let mut problems = Vec::new();
+    let (mut problems, mut told) = (Vec::new(), Table::new());
     let keys = find(node, &mut problems).and_then(|(preset, parameters)| {
-        let keys = keys_of(preset, parameters, node, shelf, surroundings, &mut problems)?;
-        Some((tree::merge(&keys, table), preset))
+        let none = Table::new();
+        let making = Making {
+            parameters: parameters.unwrap_or(&none),
+            named: node,
+            surroundings,
+            problems: &mut problems,
+            told: &mut told,
+            shelf,
+        };
+        Some((tree::merge(&making.keys_of(preset)?, table), preset))
     });
+    let keys = keys.map(|(table, preset)| (with_told(table, told), preset));
     if problems.is_empty() { Ok(keys) } else { Err(problems) }
 }
 
@@ -276,43 +289,84 @@ fn unknown_parameter(preset: &Preset, key: &str, node: &Node) -> Problem {
     }
 }
 
-/// What a preset and those under it say.
-fn keys_of(
-    preset: &'static Preset,
-    parameters: Option<&Table>,
-    named: &Node,
-    shelf: &mut Shelf,
-    surroundings: Option<&dyn Surroundings>,
-    problems: &mut Vec<Problem>,
-) -> Option<Table> {
-    let own = match &preset.keys {
-        Keys::Text(text) => {
-            embedded(preset.name, text, shelf).map_err(|found| problems.extend(found)).ok()?
-        }
-        Keys::Made { make, .. } => {
-            let none = Table::new();
-            let parameters = parameters.unwrap_or(&none);
-            make(&mut Making { parameters, named, surroundings, problems, shelf })?
-        }
-    };
-    let Some(below) = preset.over.and_then(Preset::named) else { return Some(own) };
-    Some(tree::merge(&keys_of(below, None, named, shelf, surroundings, problems)?, &own))
-}
-
-fn embedded(name: &'static str, text: &str, shelf: &mut Shelf) -> Result<Table, Vec<Problem>> {
-    let index = shelf.put(Source::embedded(name, text));
-    let layer = shelf.layer(Origin::Preset(name));
-    let source = shelf.sources.0.get(index).cloned();
-    let mut table = source.map_or_else(|| Ok(Table::new()), |source| syntax::document(&source, index))?;
-    table.values_mut().for_each(|node| node.set_layer(layer));
-    Ok(table)
+/// The preset's node with what was found out about it.
+fn with_told(mut table: Table, told: Table) -> Table {
+    if let Some(node) = table.get_mut("preset")
+        && !told.is_empty()
+    {
+        let mut shown = match &node.value {
+            Value::Table(parameters) => parameters.clone(),
+            _ => Table::from([("name".to_owned(), node.clone())]),
+        };
+        shown.extend(told);
+        node.value = Value::Table(shown);
+    }
+    table
 }
 
 impl Making<'_> {
-    /// The keys of another preset.
-    #[expect(dead_code, reason = "the presets so far are always the same")]
+    /// What a preset and those under it say.
+    fn keys_of(mut self, preset: &'static Preset) -> Option<Table> {
+        match &preset.keys {
+            Keys::Text(_) => self.preset(preset.name),
+            Keys::Made { make, .. } => make(&mut self),
+        }
+    }
+
+    /// The keys of a preset that are always the same.
     pub(crate) fn preset(&mut self, name: &str) -> Option<Table> {
         let preset = Preset::named(name)?;
-        keys_of(preset, None, self.named, self.shelf, self.surroundings, self.problems)
+        let Keys::Text(text) = &preset.keys else { return None };
+        let own = self.embedded(preset.name, text)?;
+        match preset.over {
+            Some(below) => Some(tree::merge(&self.preset(below)?, &own)),
+            None => Some(own),
+        }
+    }
+
+    /// The value of an environment variable.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        self.surroundings?.variable(name)
+    }
+
+    /// Puts a text beside the policy file, for places in it.
+    pub(crate) fn put(&mut self, source: Source) -> usize {
+        self.shelf.put(source)
+    }
+
+    /// A text that was put there.
+    pub(crate) fn source(&self, index: usize) -> Option<Arc<Source>> {
+        self.shelf.sources.0.get(index).cloned()
+    }
+
+    /// The layer of values that come from there.
+    pub(crate) fn layer(&mut self, origin: Origin) -> Layer {
+        self.shelf.layer(origin)
+    }
+
+    /// Shows a value as if it had been a parameter.
+    pub(crate) fn tell(&mut self, key: &str, node: Node) {
+        self.told.insert(key.to_owned(), node);
+    }
+
+    /// The keys that a text of this crate says.
+    fn embedded(&mut self, name: &'static str, text: &str) -> Option<Table> {
+        self.written(Source::embedded(name, text), Origin::Preset(name))
+    }
+
+    /// The keys that a text says.
+    fn written(&mut self, source: Source, origin: Origin) -> Option<Table> {
+        let index = self.put(source);
+        let layer = self.layer(origin);
+        match syntax::document(self.source(index)?.as_ref(), index) {
+            Ok(mut table) => {
+                table.values_mut().for_each(|node| node.set_layer(layer));
+                Some(table)
+            }
+            Err(found) => {
+                self.problems.extend(found);
+                None
+            }
+        }
     }
 }

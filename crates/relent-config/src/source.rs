@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthChar;
 /// How many columns of a line are shown around a place.
 const SHOWN: usize = 120;
 
-/// A text that settings come from: a file, a preset, or one option of a command line.
+/// A text that settings come from: a file, a preset, an environment variable, or one option of a command line.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The file's name, or the option as it was given.
@@ -21,6 +21,8 @@ pub(crate) struct Source {
 pub(crate) enum SourceKind {
     File,
     Flag,
+    /// An environment variable.
+    Variable,
     /// A part of this crate: nobody can change it.
     Embedded,
 }
@@ -64,6 +66,12 @@ impl Source {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let line_starts = std::iter::once(0).chain(breaks).collect();
         Self { name: name.to_owned(), text: text.to_owned(), kind: SourceKind::File, line_starts }
+    }
+
+    /// An environment variable and its value.
+    pub(crate) fn variable(name: &str, value: &str) -> Self {
+        let text = format!("{name}={value}");
+        Self { name: name.to_owned(), text, kind: SourceKind::Variable, line_starts: vec![0] }
     }
 
     /// The text of a preset.

@@ -1,5 +1,8 @@
 //! The AWS SDKs.
 
+mod env;
+mod file;
+
 use super::{Keys, Preset};
 
 const CHECKED: &str = "2026-12-01";
@@ -265,5 +268,28 @@ max_attempts = 9
 backoff.initial = "25ms"
 "#,
         ),
+    },
+    Preset {
+        name: "aws-env",
+        description: "AWS SDKs, as the environment and the shared config file say",
+        system: "AWS SDKs",
+        version: "aws-config 1.13.2 (Rust); botocore 1.44.8, @smithy/core 3.41.1, aws-sdk-go-v2 1.48.0, Java 2.44.0",
+        sources: &[
+            GUIDE,
+            "https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html",
+            "https://github.com/smithy-lang/smithy-rs/blob/main/aws/rust-runtime/aws-runtime/src/env_config/parse.rs",
+            "https://github.com/boto/botocore/blob/1.44.8/botocore/args.py",
+            "https://github.com/aws/aws-sdk-go-v2/blob/main/config/env_config.go",
+            "https://github.com/aws/aws-sdk-java-v2/blob/master/core/sdk-core/src/main/java/software/amazon/awssdk/core/retry/RetryMode.java",
+            LEGACY_JAVA,
+        ],
+        checked: CHECKED,
+        differs: &[
+            "The file is read as Rust reads it, in every dialect; the credentials file is not read at all.",
+            "A profile that the file does not have is no error, since it may be in the credentials file; Python and Go refuse one that is in neither.",
+            "A variable or a key that says how many attempts are made holds for DynamoDB, too; Rust (aws-sdk-dynamodb 1.136) makes 4 whatever they say.",
+        ],
+        over: None,
+        keys: Keys::Made { parameters: env::PARAMETERS, make: env::make },
     },
 ];

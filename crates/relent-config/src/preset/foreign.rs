@@ -10,7 +10,6 @@ use crate::foreign::{GrpcCode, MethodConfig, ServiceConfig, State, StateMachine}
 use crate::names;
 use crate::resolved::Origin;
 use crate::source::{Source, Sources};
-use crate::syntax;
 use crate::text::{classes_text, float_text, quoted, shorten, text_of, toml_string};
 use crate::tree::{Node, Table};
 
@@ -265,25 +264,8 @@ impl Making<'_> {
             .map(|(read, _)| read)
     }
 
-    /// The keys that a text of this crate says.
-    pub(super) fn embedded(&mut self, name: &'static str, text: &str) -> Option<Table> {
-        super::embedded(name, text, self.shelf).map_err(|found| self.problems.extend(found)).ok()
-    }
-
     /// The keys of a text that was made from something outside.
     pub(super) fn made(&mut self, from: String, text: &str) -> Option<Table> {
-        let index = self.shelf.put(Source::embedded(&from, text));
-        let layer = self.shelf.layer(Origin::Outside(from));
-        let source = self.shelf.sources.0.get(index).cloned()?;
-        match syntax::document(&source, index) {
-            Ok(mut table) => {
-                table.values_mut().for_each(|node| node.set_layer(layer));
-                Some(table)
-            }
-            Err(problems) => {
-                self.problems.extend(problems);
-                None
-            }
-        }
+        self.written(Source::embedded(&from, text), Origin::Outside(from))
     }
 }
