@@ -10,6 +10,7 @@
     reason = "what a test does not expect fails it"
 )]
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use relent_core::{Backoff, Bound, Dice, Jitter, Schedule};
@@ -39,36 +40,79 @@ fn backoff(formula: &str) -> Backoff {
     }
 }
 
-#[test]
-fn draws_are_distributed_as_published() {
-    let mut rows = 0;
-    let mut drawn: (String, Vec<Vec<f64>>) = Default::default();
-    for line in include_str!("data/jitter-quantiles.csv").lines().skip(1) {
+/// A row of the file, and the waits of that retry that we drew.
+struct Row {
+    formula: String,
+    retry: usize,
+    /// In the order of [`QUANTILES`].
+    quantiles: Vec<f64>,
+    mean: f64,
+    waits: Rc<Vec<Vec<f64>>>,
+}
+
+fn rows() -> Vec<Row> {
+    let mut drawn: (String, Rc<Vec<Vec<f64>>>) = Default::default();
+    let lines = include_str!("data/jitter-quantiles.csv").lines().skip(1);
+    let row = |line| {
         let (formula, numbers) = row(line);
         if drawn.0 != formula {
-            drawn = (formula.clone(), draw(&backoff(&formula)));
+            drawn = (formula.clone(), Rc::new(draw(&backoff(&formula))));
         }
-        let retry = numbers[0] as usize;
-        let waits = &drawn.1[retry - 1];
-        for (quantile, value) in QUANTILES.into_iter().zip(&numbers[1..7]) {
+        let (retry, quantiles, mean) = (numbers[0] as usize, numbers[1..7].to_vec(), numbers[7]);
+        Row { formula, retry, quantiles, mean, waits: Rc::clone(&drawn.1) }
+    };
+    lines.map(row).collect()
+}
+
+impl Row {
+    /// Where what was drawn differs from what was published.
+    fn differences(&self, quantiles: &[f64], mean: f64) -> Vec<String> {
+        let waits = &self.waits[self.retry - 1];
+        let mut differences = vec![];
+        for (quantile, value) in QUANTILES.into_iter().zip(quantiles) {
             // Five standard deviations of a share among our calls; what the file's own sample adds is less.
             let error = 5.0 * (quantile * (1.0 - quantile) / CALLS as f64).sqrt() + 1.0 / CALLS as f64;
             let share = |below: &dyn Fn(f64) -> bool| {
                 waits.iter().filter(|wait| below(**wait)).count() as f64 / CALLS as f64
             };
             let (up_to, below) = (share(&|wait| wait <= value + 6e-5), share(&|wait| wait < value - 6e-5));
-            assert!(
-                up_to >= quantile - error && below <= quantile + error,
-                "{formula}, retry {retry}: {value} s is the {quantile} quantile there; here {below} to {up_to}"
-            );
+            if up_to < quantile - error || below > quantile + error {
+                differences
+                    .push(format!("{value} s is the {quantile} quantile there; here {below} to {up_to}"));
+            }
         }
-        let mean = waits.iter().sum::<f64>() / CALLS as f64;
-        let variance = waits.iter().map(|wait| (wait - mean).powi(2)).sum::<f64>() / CALLS as f64;
-        let error = 5.0 * (variance / CALLS as f64).sqrt() + 6e-5;
-        assert!((mean - numbers[7]).abs() < error, "{formula}, retry {retry}: {mean} for {}", numbers[7]);
-        rows += 1;
+        let ours = waits.iter().sum::<f64>() / CALLS as f64;
+        let variance = waits.iter().map(|wait| (wait - ours).powi(2)).sum::<f64>() / CALLS as f64;
+        if (ours - mean).abs() >= 5.0 * (variance / CALLS as f64).sqrt() + 6e-5 {
+            differences.push(format!("{mean} s is the mean there; here {ours}"));
+        }
+        differences
     }
-    assert_eq!(rows, 7 * RETRIES);
+}
+
+#[test]
+fn draws_are_distributed_as_published() {
+    let rows = rows();
+    assert_eq!(rows.len(), 7 * RETRIES);
+    for row in rows {
+        let differences = row.differences(&row.quantiles, row.mean);
+        assert!(differences.is_empty(), "{}, retry {}: {differences:?}", row.formula, row.retry);
+    }
+}
+
+#[test]
+fn every_change_of_a_published_figure_is_seen() {
+    for row in rows() {
+        for (index, quantile) in QUANTILES.into_iter().enumerate() {
+            let mut quantiles = row.quantiles.clone();
+            // Towards the middle, where the draws are.
+            quantiles[index] *= if quantile < 0.5 { 1.2 } else { 0.8 };
+            let seen = row.differences(&quantiles, row.mean);
+            assert!(!seen.is_empty(), "{}, retry {}: {quantile} of {quantiles:?}", row.formula, row.retry);
+        }
+        let seen = row.differences(&row.quantiles, row.mean * 1.2);
+        assert!(!seen.is_empty(), "{}, retry {}: {} more", row.formula, row.retry, row.mean);
+    }
 }
 
 /// The formula's name, which may be quoted, and the numbers after it.
