@@ -777,7 +777,57 @@ pub struct BreakerSnapshot {
     pub memory: u64,
 }
 
+/// What a [snapshot](BreakerSnapshot) leaves out: what is under way. With both a breaker goes on elsewhere as if it were
+/// the same one, and the permits that it gave stay good: so do several processes share one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BreakerUnderWay {
+    /// Which state its permits are of.
+    pub generation: u64,
+    /// The probes that run: which each is, and since when.
+    pub probes: Vec<(u32, Timestamp)>,
+    /// What share of a call is still owed to those who return, in millionths.
+    pub owed: u64,
+}
+
 impl Breaker {
+    /// What is under way.
+    pub fn under_way(&self) -> BreakerUnderWay {
+        let probes = self.probes.iter().enumerate().filter_map(|(index, probe)| match probe {
+            Probe::Running { since } => Some((index as u32, Timestamp::from_nanos(*since))),
+            _ => None,
+        });
+        let owed = match self.phase {
+            Phase::Returning { owed, .. } => owed,
+            _ => 0,
+        };
+        BreakerUnderWay { generation: self.generation, probes: probes.collect(), owed }
+    }
+
+    /// The same, [restored](Self::restore) before, with what was under way then.
+    #[must_use]
+    pub fn with_under_way(mut self, from: &BreakerUnderWay) -> Self {
+        self.generation = from.generation;
+        match &mut self.phase {
+            Phase::Returning { owed, .. } => *owed = from.owed % WHOLE_CALL,
+            Phase::HalfOpen => self.set_running(&from.probes),
+            Phase::Closed | Phase::Open { .. } => {}
+        }
+        self
+    }
+
+    /// Those that run keep their numbers, for their permits; those that have ended take any others.
+    fn set_running(&mut self, running: &[(u32, Timestamp)]) {
+        let ended: Vec<Probe> = self.probes.iter().copied().filter(|probe| *probe != Probe::Free).collect();
+        self.probes.fill(Probe::Free);
+        for (index, since) in running {
+            if let Some(probe) = self.probes.get_mut(*index as usize) {
+                *probe = Probe::Running { since: since.as_nanos().min(self.latest) };
+            }
+        }
+        let free = self.probes.iter_mut().filter(|probe| **probe == Probe::Free);
+        free.zip(ended).for_each(|(probe, ended)| *probe = ended);
+    }
+
     /// The breaker as plain data.
     pub fn snapshot(&self) -> BreakerSnapshot {
         let (state, at) = match self.phase {

@@ -68,8 +68,8 @@ mod time;
 pub use adaptive::AdaptiveRate;
 pub use backoff::{Backoff, Bound, First, Memory, Range, Waits};
 pub use breaker::{
-    Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics, BreakerWindow,
-    Permit, Refused, WindowSnapshot,
+    Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics, BreakerUnderWay,
+    BreakerWindow, Permit, Refused, WindowSnapshot,
 };
 pub use budget::{
     Budget, BudgetPolicy, BudgetSnapshot, ConcurrentBudget, Priority, Quota, Stake, TokenBucket, WindowBudget,

@@ -731,3 +731,74 @@ fn a_mode_that_was_asked_for_holds_from_the_beginning() {
         assert_eq!(state.as_str().parse(), Ok(state));
     }
 }
+
+/// Several that go on from one another's snapshots, with what is under way, are one.
+fn elsewhere(breaker: &Breaker, now: Timestamp) -> Breaker {
+    let (snapshot, under_way) = (breaker.snapshot(), breaker.under_way());
+    let restored = Breaker::restore(breaker.policy().clone(), 99, &snapshot, now).unwrap();
+    restored.with_under_way(&under_way)
+}
+
+#[test]
+fn a_breaker_goes_on_elsewhere_with_its_probes() {
+    let policy = BreakerPolicy::consecutive(1)
+        .max_probes(3)
+        .open_for(Backoff::new(Schedule::Constant { initial: secs(10) }).jitter(Jitter::None));
+    let mut breaker = Breaker::new(policy, 7).unwrap();
+    breaker.trip(s(0.0));
+    let mut permits = Vec::new();
+    for _ in 0..3 {
+        breaker = elsewhere(&breaker, s(10.0));
+        permits.push(breaker.admit(s(10.0)).unwrap());
+    }
+    breaker = elsewhere(&breaker, s(11.0));
+    assert!(breaker.admit(s(11.0)).is_err(), "three probes run, and there is no fourth");
+    // The second ends first; the others keep their places.
+    breaker.settle(permits.remove(1), &Outcome::of(S), s(12.0));
+    breaker = elsewhere(&breaker, s(12.0));
+    assert!(breaker.admit(s(12.0)).is_err());
+    breaker.release(permits.remove(0));
+    breaker = elsewhere(&breaker, s(13.0));
+    let again = breaker.admit(s(13.0)).unwrap();
+    breaker.settle(again, &Outcome::of(S), s(13.0));
+    breaker = elsewhere(&breaker, s(13.0));
+    assert_eq!(breaker.state(s(13.0)), HalfOpen);
+    breaker.settle(permits.remove(0), &Outcome::of(S), s(14.0));
+    assert_eq!(breaker.state(s(14.0)), Closed);
+    assert_eq!(elsewhere(&breaker, s(14.0)).statistics().late, 0);
+}
+
+#[test]
+fn a_probe_that_never_comes_back_is_given_up_elsewhere() {
+    let policy = BreakerPolicy::consecutive(1).max_probe_duration(secs(60));
+    let mut breaker = Breaker::new(policy, 7).unwrap();
+    breaker.trip(s(0.0));
+    let lost = breaker.admit(s(100.0)).unwrap();
+    assert!(lost.is_probe());
+    let mut other = elsewhere(&breaker, s(130.0));
+    assert!(other.admit(s(159.0)).is_err());
+    assert_eq!(other.state(s(160.0)), Open);
+    assert_eq!(other.statistics().given_up, 1);
+}
+
+#[test]
+fn who_returns_gradually_returns_elsewhere_too() {
+    let policy = BreakerPolicy::consecutive(1).ramp(secs(100));
+    let mut breaker = Breaker::new(policy, 7).unwrap();
+    breaker.trip(s(0.0));
+    let probe = breaker.admit(s(100.0)).unwrap();
+    breaker.settle(probe, &Outcome::of(S), s(100.0));
+    assert_eq!(breaker.state(s(100.0)), Returning);
+    let mut alone = breaker.clone();
+    let count = |breaker: &mut Breaker| {
+        let admitted = breaker.admit(s(150.0)).map(|permit| breaker.release(permit)).is_ok();
+        u32::from(admitted)
+    };
+    let (mut here, mut there) = (0, 0);
+    for _ in 0..100 {
+        here += count(&mut alone);
+        breaker = elsewhere(&breaker, s(150.0));
+        there += count(&mut breaker);
+    }
+    assert_eq!((here, there), (50, 50));
+}

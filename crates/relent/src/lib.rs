@@ -119,7 +119,7 @@ pub use error::{Dynamic, Error, Report, Tried, Typed};
 pub use event::{Event, Record};
 pub use redact::redact;
 pub use retrier::{Retrier, RetrierBuilder, Target};
-pub use shared::{Locked, Member};
+pub use shared::{Keeper, Locked, Member};
 pub use target::Targets;
 #[cfg(feature = "tokio")]
 pub use timer::TokioTimer;

@@ -11,7 +11,7 @@ use relent_core::{
 };
 
 use crate::blocking::SystemTimer;
-use crate::shared::{Bells, Locked, Member, State};
+use crate::shared::{Bells, Keeper, Locked, Member, State};
 use crate::sync::Mutex;
 use crate::with::{Async, Blocking};
 use crate::{ByFailure, Clock, DefaultTimer, Quiet, With, chance};
@@ -64,6 +64,7 @@ struct Blueprint {
     breaker: Option<Locked<Breaker>>,
     /// The budgets of all targets, each with its place among all budgets.
     budgets: Vec<(usize, Locked<Budget>)>,
+    keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl Retrier {
@@ -143,6 +144,7 @@ impl Blueprint {
         let queues = self.by_target.bulkhead.is_some_and(|policy| policy.queue_length() > 0);
         let by_others = queues || own.memory.is_some() || hedge.is_some();
         State {
+            keeper: self.keeper.clone(),
             counting,
             needs_clock: breaker.is_some() || by_rates || by_budgets || by_others,
             breaker,
@@ -248,6 +250,12 @@ impl RetrierBuilder {
     /// hedges a [budget](Self::budget).
     pub fn hedge(mut self, policy: HedgePolicy) -> Self {
         self.parts.by_target.hedge = Some(policy);
+        self
+    }
+
+    /// Whoever has the parts of all targets somewhere else too. Default: nobody.
+    pub fn keeper(mut self, keeper: Arc<dyn Keeper>) -> Self {
+        self.parts.keeper = Some(keeper);
         self
     }
 

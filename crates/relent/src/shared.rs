@@ -75,6 +75,21 @@ pub(crate) struct State {
     pub(crate) hedge: Option<HedgePolicy>,
     /// Whether any of them needs to know the time.
     pub(crate) needs_clock: bool,
+    /// Who has it somewhere else too.
+    pub(crate) keeper: Option<Arc<dyn Keeper>>,
+}
+
+/// Has what calls share somewhere else too, such as in a file that several processes read and write.
+///
+/// A call asks the shared state a few times: when it begins, before and after each attempt, at its end. Each time it has
+/// the keeper [`fetch`](Self::fetch) before and [`store`](Self::store) after, in pairs and on one thread. What is fetched
+/// is put into the [`Locked`] parts that the retrier was built with.
+pub trait Keeper: fmt::Debug + Send + Sync {
+    /// Brings the parts up to date, and keeps others from changing them.
+    fn fetch(&self);
+
+    /// Keeps what has become of them, and lets others have them again.
+    fn store(&self);
 }
 
 /// One bell for each who waits in the bulkhead's queue, by their numbers. It rings when it is their turn.
@@ -227,7 +242,11 @@ impl<T: Clock> Member<T> {
     }
 
     fn share<R>(&mut self, ask: impl FnOnce(&mut Share<'_, &State>) -> R) -> R {
-        ask(&mut Share { parts: &mut &*self.state, held: &mut self.held })
+        let keeper = self.state.keeper.as_deref();
+        keeper.inspect(|keeper| keeper.fetch());
+        let answer = ask(&mut Share { parts: &mut &*self.state, held: &mut self.held });
+        keeper.inspect(|keeper| keeper.store());
+        answer
     }
 }
 

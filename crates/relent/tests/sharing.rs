@@ -360,3 +360,34 @@ fn a_call_of_priority_takes_what_is_kept_for_it() {
     assert_eq!((0..10).map(|_| attempts(0) - 1).sum::<u32>(), 8);
     assert_eq!((0..10).map(|_| attempts(1) - 1).sum::<u32>(), 2);
 }
+
+#[test]
+fn a_keeper_fetches_before_each_question_and_stores_after_it() {
+    #[derive(Debug, Default)]
+    struct Counts(std::sync::Mutex<(u32, u32)>);
+    impl relent::Keeper for Counts {
+        fn fetch(&self) {
+            let mut counts = self.0.lock().unwrap();
+            assert_eq!(counts.0, counts.1, "what was fetched is stored before it is fetched again");
+            counts.0 += 1;
+        }
+
+        fn store(&self) {
+            self.0.lock().unwrap().1 += 1;
+        }
+    }
+    let counts = std::sync::Arc::new(Counts::default());
+    let keeper = std::sync::Arc::clone(&counts);
+    let retrier = Retrier::new(Policy::default()).budget(Quota::new(5, 1)).keeper(keeper).build().unwrap();
+    let target = retrier.at("a");
+    let report = target
+        .blocking()
+        .when(|_: &&str| Class::Transient)
+        .timer(Clock::new())
+        .retry_report(|attempt| if attempt.number() < 2 { Err("down") } else { Ok(()) });
+    assert!(report.result.is_ok());
+    // Admitted twice, settled twice, one withdrawal, the breaker's readiness asked, the end.
+    let (fetched, stored) = *counts.0.lock().unwrap();
+    assert_eq!(fetched, stored);
+    assert!(fetched >= 6, "{fetched}");
+}
