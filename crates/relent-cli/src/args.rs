@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{demo, explain, run, simulate};
+use crate::{demo, explain, flaky, run, simulate};
 
 /// Retries that know when to relent: one policy, decided in one place, obeyed everywhere.
 #[derive(Debug, Parser)]
@@ -29,6 +29,7 @@ Examples:
   relent explain                       what the default policy does, attempt by attempt
   relent explain payments --resolved   a policy of relent.toml, and where each value comes from
   relent run -- curl -fsS URL          a command, again until it succeeds
+  relent flaky --script '503*2,200'    a server that fails on command
   relent simulate outage               what policies do to a fleet";
 
 #[derive(Debug, Subcommand)]
@@ -38,6 +39,9 @@ pub(crate) enum Command {
     /// Show what a policy does: waits, worst case, what each attempt gains, and what is wrong with it
     #[command(after_help = explain::EXAMPLES, args_override_self = true)]
     Explain(Box<explain::Args>),
+    /// Serve HTTP that fails on command, for tests, demos and CI
+    #[command(after_help = flaky::EXAMPLES, args_override_self = true)]
+    Flaky(Box<flaky::Args>),
     /// Run a command, and again until it succeeds or the policy says stop
     #[command(after_help = run::EXAMPLES, args_override_self = true)]
     Run(Box<run::Args>),

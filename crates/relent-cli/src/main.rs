@@ -6,6 +6,7 @@ mod demo;
 mod durations;
 mod exit;
 mod explain;
+mod flaky;
 mod fleet;
 mod policy_args;
 mod run;
@@ -60,6 +61,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
     match command {
         Command::Demo(args) => demo::run(&args, &Terminal::of_stdout()),
         Command::Explain(args) => explain::run(&args, &Terminal::of_stdout()),
+        Command::Flaky(args) => flaky::run(*args),
         Command::Run(args) => run::run(*args),
         Command::Simulate(args) => simulate::run(*args, &Terminal::of_stdout()),
         Command::Completions { shell } => shell::completions(shell),

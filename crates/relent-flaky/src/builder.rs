@@ -282,12 +282,14 @@ impl Handle {
     }
 
     /// Takes no more connections and waits until the requests that are on their way are answered, for 5 s at most.
-    pub async fn shutdown(mut self) {
+    /// Returns the last counts.
+    pub async fn shutdown(mut self) -> Counters {
         self.stop.send_replace(());
         if let Some(task) = self.task.take() {
             // It fails only if the runtime ends it, or by a fault of its own that has been told by then.
             let _ = task.await;
         }
+        self.counters()
     }
 }
 
@@ -315,11 +317,13 @@ impl Deref for Threaded {
 
 impl Threaded {
     /// Takes no more connections and waits until the requests that are on their way are answered, for 5 s at most.
-    pub fn shutdown(mut self) {
+    /// Returns the last counts.
+    pub fn shutdown(mut self) -> Counters {
         self.handle.stop.send_replace(());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        self.handle.counters()
     }
 }
 

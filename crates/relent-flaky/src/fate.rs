@@ -13,7 +13,7 @@ use crate::bounded::Bounded;
 use crate::counters::{Counters, count};
 use crate::law::{Capacity, Keys, Latency, Outage, Scope, unit};
 use crate::script::Script;
-use crate::step::Step;
+use crate::step::{Ending, Step};
 
 /// What was asked for.
 #[derive(Clone, Debug)]
@@ -299,18 +299,17 @@ impl State {
     fn carry_out(&mut self, arrival: &Arrival, fate: &mut Fate, body: Seen) {
         let request = [arrival.method.as_bytes(), arrival.path.as_bytes(), &body.hash.to_le_bytes()];
         let fingerprint = hash(&request);
-        let is_answer = fate.step.status_sent().is_some();
         if let Some(kept) = arrival.key.as_deref().and_then(|key| self.keys.get(key))
             && self.plan.keys == Keys::Honour
         {
-            // What loses the answer loses the repeated one, too.
             if kept.fingerprint != fingerprint {
                 fate.step = Step::status(422).body("this key came with another request\n");
                 self.counters.mismatched += 1;
                 fate.cause = Cause::Key;
             } else {
-                if is_answer {
-                    fate.step = kept.answer.clone();
+                // What loses the answer, or its end, loses the repeated one, too.
+                if let Some(ending) = fate.step.ending() {
+                    fate.step = kept.answer.clone().answer(|answer| answer.ending = ending);
                     fate.cause = Cause::Key;
                 }
                 self.counters.repeated += 1;
@@ -318,7 +317,10 @@ impl State {
             }
             return;
         }
-        let answer = if is_answer { fate.step.clone() } else { Step::status(200) };
+        let answer = match fate.step.ending() {
+            Some(_) => fate.step.clone().answer(|answer| answer.ending = Ending::Whole),
+            None => Step::status(200),
+        };
         let (mut with_key, mut without_key) = (0, 0);
         match &arrival.key {
             Some(key) => {
@@ -580,6 +582,15 @@ mod tests {
         assert_eq!(post(), ("reset".to_owned(), Done::Repeated));
         assert_eq!(post(), ("200".to_owned(), Done::Repeated));
         assert_eq!(state.counters.effects, 1);
+    }
+
+    #[test]
+    fn an_answer_that_broke_off_is_repeated_whole() {
+        let mut state = State::new(plan("201(body=hello,cut=1),cut,200"));
+        let mut post = || send(&mut state, "POST", "/", Some("a"), 1);
+        assert_eq!(post(), ("201+cut".to_owned(), Done::Effect));
+        assert_eq!(post(), ("201+cut".to_owned(), Done::Repeated));
+        assert_eq!(post(), ("201".to_owned(), Done::Repeated));
     }
 
     #[test]

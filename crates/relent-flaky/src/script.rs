@@ -84,6 +84,15 @@ impl Script {
         Self { first: Run { step, count: 1 }, rest: Vec::new(), after: After::Last }
     }
 
+    /// Reads the script language. `after` is what follows the end of a script that does not say it.
+    ///
+    /// # Errors
+    ///
+    /// A [`ScriptError`] that names the place and what is known.
+    pub fn parse_with(text: &str, after: After) -> Result<Self, ScriptError> {
+        parse::script(text, after)
+    }
+
     /// Adds a step.
     #[must_use]
     pub fn then(mut self, step: Step) -> Self {
@@ -138,7 +147,7 @@ impl Script {
 impl FromStr for Script {
     type Err = ScriptError;
 
-    /// Reads the script language; the table is in the crate's documentation.
+    /// Reads the script language; the table is in the crate's documentation. After the end the last step repeats.
     fn from_str(text: &str) -> Result<Self, ScriptError> {
         parse::script(text, After::Last)
     }

@@ -245,6 +245,14 @@ impl Step {
         }
     }
 
+    /// How the body ends, if it is an answer.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        match &self.what {
+            What::Answer(answer) => Some(answer.ending),
+            _ => None,
+        }
+    }
+
     /// The status that is sent.
     pub(crate) fn status_sent(&self) -> Option<StatusCode> {
         match &self.what {
