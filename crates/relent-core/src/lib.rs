@@ -42,6 +42,7 @@ mod breaker;
 mod budget;
 mod bulkhead;
 mod call;
+mod chaos;
 mod class;
 mod common;
 mod entropy;
@@ -76,6 +77,7 @@ pub use budget::{
 };
 pub use bulkhead::{Bulkhead, BulkheadPolicy, Entry, Place, Ticket};
 pub use call::{Call, Decision, Moment, Start};
+pub use chaos::{ChaosPolicy, Fault, Harm};
 pub use class::{Class, Classes, Reason, Source, UnknownWord};
 pub use common::{Common, Held, MAX_BUDGETS, Parts, Share};
 pub use entropy::{Dice, entropy};

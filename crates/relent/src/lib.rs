@@ -79,6 +79,7 @@ mod asynchronous;
 mod attempt;
 pub mod blocking;
 mod chance;
+mod chaos;
 mod classify;
 #[cfg(feature = "config")]
 pub mod config;
@@ -106,11 +107,13 @@ pub use relent_core::{
     MAX_RULES, Multiplier, OnBudget, OnDeadline, Outcome, OverMax, Policy, PolicyBuilder, PolicyError, Range,
     Reason, Repeat, Rule, RuleId, Schedule, Source, Stage, Timestamp, Waits,
 };
+pub use relent_core::{ChaosPolicy, Fault, Harm};
 
 #[cfg(feature = "tokio")]
 pub use asynchronous::retry;
 pub use asynchronous::with;
 pub use attempt::{Attempt, Key};
+pub use chaos::Chaos;
 pub use classify::{
     Barrier, Classify, Failure, Joined, Marked, Portable, UnreadablePortable, outcome_of, outcome_of_kind,
     via,
@@ -141,6 +144,9 @@ pub mod guide {
 
     #[doc = include_str!("../guide/hedging.md")]
     pub mod hedging {}
+
+    #[doc = include_str!("../guide/chaos.md")]
+    pub mod chaos {}
 
     #[doc = include_str!("../guide/memory.md")]
     pub mod memory {}
