@@ -78,6 +78,7 @@
 mod asynchronous;
 mod attempt;
 pub mod blocking;
+mod cache;
 mod chance;
 mod chaos;
 mod classify;
@@ -86,6 +87,7 @@ pub mod config;
 mod drive;
 mod error;
 mod event;
+mod kept;
 mod redact;
 mod retrier;
 mod shared;
@@ -113,6 +115,7 @@ pub use relent_core::{ChaosPolicy, Fault, Harm};
 pub use asynchronous::retry;
 pub use asynchronous::with;
 pub use attempt::{Attempt, Key};
+pub use cache::Cache;
 pub use chaos::Chaos;
 pub use classify::{
     Barrier, Classify, Failure, Joined, Marked, Portable, UnreadablePortable, outcome_of, outcome_of_kind,
@@ -144,6 +147,9 @@ pub mod guide {
 
     #[doc = include_str!("../guide/hedging.md")]
     pub mod hedging {}
+
+    #[doc = include_str!("../guide/cache.md")]
+    pub mod cache {}
 
     #[doc = include_str!("../guide/chaos.md")]
     pub mod chaos {}

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use loom::thread;
 use relent::{
-    Backoff, Breaker, BreakerPolicy, BreakerState, Budget, BulkheadPolicy, Class, Jitter, Limiter,
+    Backoff, Breaker, BreakerPolicy, BreakerState, Budget, BulkheadPolicy, Cache, Class, Jitter, Limiter,
     LimiterPolicy, Locked, Policy, Quota, Rate, Ratio, Retrier, RetrierBuilder, Schedule, Target, Timestamp,
     TokenBucket, WindowBudget,
 };
@@ -247,5 +247,45 @@ fn one_target_has_one_state() {
         here.breaker().unwrap().with(|breaker: &mut Breaker| breaker.trip(secs(0)));
         assert_eq!(there.breaker().unwrap().with(|breaker| breaker.state(secs(0))), BreakerState::Open);
         assert_eq!(retrier.targets(), 1);
+    });
+}
+
+/// Two threads ask for one key; the first to come may fail. Each gets an answer, an attempt that succeeded is the only one,
+/// and whoever comes later finds what is kept.
+#[test]
+fn those_who_ask_a_cache_at_once_share_an_attempt() {
+    loom::model(|| {
+        let cache: Cache<u8, u64, (), At> = Cache::new(Duration::from_secs(1)).clock(At(secs(0)));
+        let attempts = Arc::new(AtomicU64::new(0));
+        let ask = |cache: &Cache<u8, u64, (), At>, attempts: &AtomicU64| {
+            cache.get_blocking(1, || Ok(attempts.fetch_add(1, Ordering::Relaxed))).unwrap()
+        };
+        let other = {
+            let (cache, attempts) = (cache.clone(), Arc::clone(&attempts));
+            thread::spawn(move || ask(&cache, &attempts))
+        };
+        assert_eq!(ask(&cache, &attempts), 0);
+        assert_eq!(other.join().unwrap(), 0);
+        assert_eq!(ask(&cache, &attempts), 0);
+        assert_eq!(attempts.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// An error is shared by those who waited for it, and the next who asks tries anew: nobody waits for what has ended.
+#[test]
+fn nobody_waits_for_an_attempt_that_has_failed() {
+    loom::model(|| {
+        let cache: Cache<u8, u64, u64, At> = Cache::new(Duration::from_secs(1)).clock(At(secs(0)));
+        let attempts = Arc::new(AtomicU64::new(0));
+        let ask = |cache: &Cache<u8, u64, u64, At>, attempts: &AtomicU64| {
+            *cache.get_blocking(1, || Err(attempts.fetch_add(1, Ordering::Relaxed))).unwrap_err()
+        };
+        let other = {
+            let (cache, attempts) = (cache.clone(), Arc::clone(&attempts));
+            thread::spawn(move || ask(&cache, &attempts))
+        };
+        let errors = [ask(&cache, &attempts), other.join().unwrap()];
+        let made = attempts.load(Ordering::Relaxed);
+        assert!(errors == [0, 0] && made == 1 || errors[0] != errors[1] && made == 2, "{errors:?}");
     });
 }
