@@ -36,16 +36,26 @@ pub enum Event {
         /// Why.
         reason: Reason,
     },
+    /// A fallback was asked to answer for a call that had ended without success.
+    Fallback {
+        /// How many attempts were made.
+        attempts: u32,
+        /// Why the call had ended.
+        reason: Reason,
+        /// Whether it did.
+        answered: bool,
+    },
 }
 
 impl Event {
-    /// The event's stable word: `"attempt_started"`, `"decision"`, `"hedge"`, `"gave_up"`.
+    /// The event's stable word: `"attempt_started"`, `"decision"`, `"hedge"`, `"gave_up"`, `"fallback"`.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::AttemptStarted { .. } => "attempt_started",
             Self::Decision { .. } => "decision",
             Self::Hedge { .. } => "hedge",
             Self::GaveUp { .. } => "gave_up",
+            Self::Fallback { .. } => "fallback",
         }
     }
 }

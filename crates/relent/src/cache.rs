@@ -55,7 +55,7 @@ impl<K: Eq + Hash + Clone, V: Clone, E> Cache<K, V, E> {
     /// still share an attempt. On the default timer's clock; at most 1000 values.
     pub fn new(ttl: Duration) -> Self {
         let inner = Inner { kept: Kept::new(ttl), flights: HashMap::new() };
-        Self { inner: Arc::new(Mutex::new(inner)), clock: DefaultTimer::default() }
+        Self { inner: Arc::new(Mutex::new(inner)), clock: Default::default() }
     }
 }
 

@@ -56,7 +56,7 @@ impl Chaos {
     ///
     /// What cannot work about the policy.
     pub fn new(policy: ChaosPolicy, seed: u64) -> Result<Self, PolicyError> {
-        Self::on(policy, seed, DefaultTimer::default())
+        Self::on(policy, seed, Default::default())
     }
 }
 

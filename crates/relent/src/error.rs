@@ -191,6 +191,8 @@ pub struct Report<T, E, K = Typed> {
     pub history: Vec<Tried>,
     /// From the start of the call to its end, where the policy needs a clock anyway.
     pub elapsed: Option<Duration>,
+    /// Whether the result is a fallback's.
+    pub fallback: bool,
 }
 
 /// One attempt in a [`Report`].

@@ -33,18 +33,18 @@ pub struct Event<'a, E> {
 }
 
 impl<E> Event<'_, E> {
-    /// The event's stable word: `"attempt_started"`, `"decision"`, `"hedge"`, `"gave_up"`.
+    /// The event's stable word: `"attempt_started"`, `"decision"`, `"hedge"`, `"gave_up"`, `"fallback"`.
     pub fn kind(&self) -> &'static str {
         self.happened.as_str()
     }
 
-    /// The number of the attempt; for `gave_up`, how many were made.
+    /// The number of the attempt; for `gave_up` and `fallback`, how many were made.
     pub fn attempt(&self) -> u32 {
         match self.happened {
             Happened::AttemptStarted { attempt }
             | Happened::Decision { attempt, .. }
             | Happened::Hedge { attempt, .. } => attempt,
-            Happened::GaveUp { attempts, .. } => attempts,
+            Happened::GaveUp { attempts, .. } | Happened::Fallback { attempts, .. } => attempts,
             _ => 0,
         }
     }
@@ -80,7 +80,16 @@ impl<E> Event<'_, E> {
         match self.happened {
             Happened::Hedge { hedge: Hedge::Suppressed { reason }, .. }
             | Happened::Decision { decision: Decision::Stop { reason, .. }, .. }
-            | Happened::GaveUp { reason, .. } => Some(reason),
+            | Happened::GaveUp { reason, .. }
+            | Happened::Fallback { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Whether a fallback answered, where one was asked.
+    pub fn answered(&self) -> Option<bool> {
+        match self.happened {
+            Happened::Fallback { answered, .. } => Some(answered),
             _ => None,
         }
     }
@@ -118,6 +127,7 @@ impl<E: fmt::Display> Event<'_, E> {
             source: wait.map(|(_, source)| source.as_str()),
             reason: self.reason().map(Reason::as_str),
             hedge: self.hedge().map(|hedge| hedge.as_str()),
+            answered: self.answered(),
             budget: self.budget,
             elapsed_ms: self.elapsed.map(millis),
             remaining_ms: self.remaining.map(millis),
@@ -140,6 +150,12 @@ impl<E: fmt::Display> fmt::Display for Event<'_, E> {
             Happened::GaveUp { reason, .. } => {
                 let plural = if attempt == 1 { "" } else { "s" };
                 write!(f, "gave up after {attempt} attempt{plural}: {reason}")?;
+                return self.write_error(f, "; ");
+            }
+            Happened::Fallback { answered, .. } => {
+                let plural = if attempt == 1 { "" } else { "s" };
+                let did = if answered { "answered" } else { "could not answer" };
+                write!(f, "a fallback {did} after {attempt} attempt{plural}")?;
                 return self.write_error(f, "; ");
             }
             _ => write!(f, "attempt {attempt}")?,
@@ -196,7 +212,7 @@ fn to_three_digits(wait: Duration) -> Duration {
 pub struct Record {
     /// The schema's version.
     pub v: u32,
-    /// What happened: `attempt_started`, `decision`, `hedge`, `gave_up`.
+    /// What happened: `attempt_started`, `decision`, `hedge`, `gave_up`, `fallback`.
     pub event: &'static str,
     /// The call's name.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -207,7 +223,7 @@ pub struct Record {
     /// The call's priority.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub priority: Option<u8>,
-    /// The attempt's number from 1; in `gave_up` how many were made.
+    /// The attempt's number from 1; in `gave_up` and `fallback` how many were made.
     pub attempt: u32,
     /// The limit; absent: unlimited.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -233,6 +249,9 @@ pub struct Record {
     /// What happened to an attempt beside others: `started`, `suppressed`, `won`, `lost`.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub hedge: Option<&'static str>,
+    /// Whether the fallback answered.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub answered: Option<bool>,
     /// Which of the target's budgets refused the retry, from 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub budget: Option<usize>,

@@ -87,6 +87,7 @@ pub mod config;
 mod drive;
 mod error;
 mod event;
+mod fallback;
 mod kept;
 mod redact;
 mod retrier;
@@ -123,6 +124,7 @@ pub use classify::{
 };
 pub use error::{Dynamic, Error, Report, Tried, Typed};
 pub use event::{Event, Record};
+pub use fallback::{Failed, LastGood, WithFallback};
 pub use redact::redact;
 pub use retrier::{Retrier, RetrierBuilder, Target};
 pub use shared::{Keeper, Locked, Member};
@@ -141,6 +143,9 @@ pub mod guide {
 
     #[doc = include_str!("../guide/breakers.md")]
     pub mod breakers {}
+
+    #[doc = include_str!("../guide/fallback.md")]
+    pub mod fallback {}
 
     #[doc = include_str!("../guide/limits.md")]
     pub mod limits {}

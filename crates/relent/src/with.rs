@@ -413,6 +413,14 @@ pub trait Notify<E> {
     fn notify(&mut self, event: &Event<'_, E>);
 }
 
+impl<E, N: Notify<E>> Notify<E> for &mut N {
+    const LISTENS: bool = N::LISTENS;
+
+    fn notify(&mut self, event: &Event<'_, E>) {
+        N::notify(self, event);
+    }
+}
+
 /// Nobody is told: the default.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet;

@@ -29,16 +29,10 @@ fn cache(clock: &Clock) -> Answers {
 }
 
 /// An operation that takes a second and counts.
-fn counted<'a>(
-    clock: &'a Clock,
-    attempts: &'a Cell<u32>,
-    result: Result<u32, &'a str>,
-) -> impl Future<Output = Result<u32, String>> + 'a {
-    async move {
-        attempts.set(attempts.get() + 1);
-        clock.sleep(SECOND).await;
-        result.map_err(Into::into)
-    }
+async fn counted(clock: &Clock, attempts: &Cell<u32>, result: Result<u32, &str>) -> Result<u32, String> {
+    attempts.set(attempts.get() + 1);
+    clock.sleep(SECOND).await;
+    result.map_err(Into::into)
 }
 
 /// Polls all of them until each is done.

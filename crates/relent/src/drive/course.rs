@@ -268,6 +268,7 @@ where
             attempts: self.call.attempts(),
             elapsed: self.since_start(self.now()),
             history: self.history.unwrap_or_default(),
+            fallback: false,
         }
     }
 
