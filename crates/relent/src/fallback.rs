@@ -67,7 +67,7 @@ impl<C, N, T, S> With<'_, C, N, T, S> {
 
     /// Where the call does not succeed, asks `answer`, which gets what came of it and why. In an async call it returns a
     /// future. What it cannot answer it gives back as it got it, and that is what the call returns: a fallback has no error
-    /// of its own, so that the one that matters is never hidden by it. Put into it what it learned by a log of its own.
+    /// of its own, so that the one that matters is never hidden by it.
     ///
     /// ```
     /// # fn ask() -> Result<u32, std::io::Error> { Err(std::io::ErrorKind::ConnectionRefused.into()) }

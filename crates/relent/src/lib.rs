@@ -135,17 +135,34 @@ pub use timer::{Clock, DefaultTimer, Timer};
 pub use token::{AttemptToken, Cancelled, Cause, Token};
 pub use with::{ByFailure, Quiet, With};
 
-/// Guides to what calls share, one pattern a page: the problem, usage, defaults, how it decides, what not to do, and
-/// what other systems call it.
+#[doc = include_str!("../guide/index.md")]
 pub mod guide {
+    #[doc = include_str!("../guide/retries.md")]
+    pub mod retries {}
+
+    #[doc = include_str!("../guide/deadlines.md")]
+    pub mod deadlines {}
+
+    #[doc = include_str!("../guide/hints.md")]
+    pub mod hints {}
+
+    #[doc = include_str!("../guide/classification.md")]
+    pub mod classification {}
+
+    #[doc = include_str!("../guide/idempotency.md")]
+    pub mod idempotency {}
+
+    #[doc = include_str!("../guide/cancellation.md")]
+    pub mod cancellation {}
+
     #[doc = include_str!("../guide/budgets.md")]
     pub mod budgets {}
 
     #[doc = include_str!("../guide/breakers.md")]
     pub mod breakers {}
 
-    #[doc = include_str!("../guide/fallback.md")]
-    pub mod fallback {}
+    #[doc = include_str!("../guide/memory.md")]
+    pub mod memory {}
 
     #[doc = include_str!("../guide/limits.md")]
     pub mod limits {}
@@ -153,14 +170,17 @@ pub mod guide {
     #[doc = include_str!("../guide/hedging.md")]
     pub mod hedging {}
 
+    #[doc = include_str!("../guide/fallback.md")]
+    pub mod fallback {}
+
     #[doc = include_str!("../guide/cache.md")]
     pub mod cache {}
 
     #[doc = include_str!("../guide/chaos.md")]
     pub mod chaos {}
 
-    #[doc = include_str!("../guide/memory.md")]
-    pub mod memory {}
+    #[doc = include_str!("../guide/events.md")]
+    pub mod events {}
 }
 
 /// The README's Rust, compiled.
