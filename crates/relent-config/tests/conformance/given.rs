@@ -69,9 +69,3 @@ pub(crate) fn validation(given: &Map) -> Map {
 fn read(given: &Map) -> Result<File, Errors> {
     File::parse(&format!("version = 1\n[policies.p]\n{}\n", text(given, "policy")), "case.toml")
 }
-
-/// The same with what its calls share.
-pub(crate) fn resolved(given: &Map) -> Resolved {
-    let file = read(given).unwrap_or_else(|errors| panic!("{errors}"));
-    file.resolved("p").unwrap().clone()
-}
