@@ -119,11 +119,7 @@ impl Stop {
 
     /// Whichever comes first.
     fn or(self, other: Self) -> Self {
-        let earlier = |one: Option<_>, other: Option<_>| one.into_iter().chain(other).min();
-        Self {
-            attempts: earlier(self.attempts, other.attempts),
-            time: self.time.into_iter().chain(other.time).min(),
-        }
+        Self { attempts: earlier(self.attempts, other.attempts), time: earlier(self.time, other.time) }
     }
 
     /// Whichever comes last.
@@ -147,6 +143,10 @@ impl Stop {
         let deadline = self.time.map_or_else(String::new, |time| format!("deadline = {}\n", quoted(time)));
         format!("max_attempts = {attempts}\n{deadline}")
     }
+}
+
+fn earlier<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    one.into_iter().chain(other).min()
 }
 
 /// How long it waits.
