@@ -15,7 +15,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
-use relent_config::{File, Reader, common_to_toml, to_toml};
+use relent_config::{Code, File, Reader, common_to_toml, to_toml};
 use relent_core::{
     Backoff, Bound, BreakerMode, BreakerPolicy, BreakerWindow, BudgetPolicy, BulkheadPolicy, Class, Classes,
     CommonPolicy, ConcurrentBudget, Count, Deadline, First, HedgePolicy, HintMode, HintPolicy, Jitter,
@@ -312,6 +312,22 @@ fn common() -> impl Strategy<Value = CommonPolicy> {
 }
 
 /// A file with much of what there is.
+/// What looks like an expression of tenacity: mostly one of these functions with numbers, put together somehow.
+fn tenacity(functions: &'static str) -> impl Strategy<Value = String> {
+    let number =
+        "0|1|2|2[.]5|60|0[.]001|1e9|3e9|1e300|max=10|min=4|multiplier=0|exp_base=1[.]5|exp_base=0|jitter=0";
+    let call =
+        (functions, vec(number, 0..4)).prop_map(|(name, numbers)| format!("{name}({})", numbers.join(", ")));
+    let nested = call.prop_recursive(3, 12, 3, move |inner| {
+        let both = (inner.clone(), "[|&+]", inner.clone())
+            .prop_map(|(one, how, other)| format!("({one}) {how} {other}"));
+        let of =
+            (functions, vec(inner, 1..4)).prop_map(|(name, calls)| format!("{name}({})", calls.join(", ")));
+        prop_oneof![both, of]
+    });
+    prop_oneof![8 => nested, 1 => "[a-z_0-9(),.|&+= ]{0,30}"]
+}
+
 const VALID: &str = include_str!("valid.toml");
 
 const FOREIGN: [&str; 2] =
@@ -378,6 +394,23 @@ proptest! {
     fn no_flag_panics(flags in vec(("[a-z_.]{0,20}|max_attempts|backoff.cap|jitter|deadline.total|retry_on|on.timeout.jitter|hint.mode", any::<String>()), 0..4)) {
         let flags: Vec<(&str, &str)> = flags.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
         checks::flags(&flags);
+    }
+}
+
+proptest! {
+    // To make them up takes longer than to read them.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn an_expression_of_tenacity_makes_a_policy_or_is_refused(
+        stop in tenacity("stop_never|stop_after_attempt|stop_after_delay|stop_before_delay|stop_any|stop_all"),
+        wait in tenacity("wait_none|wait_fixed|wait_random|wait_incrementing|wait_exponential|wait_full_jitter|wait_exponential_jitter|wait_chain|wait_combine"),
+    ) {
+        let text = format!("version = 1\n[policies.p]\npreset = {{ name = \"tenacity\", stop = \"{stop}\", wait = \"{wait}\" }}\n");
+        checks::policy(&text);
+        if let Err(errors) = File::parse(&text, "p.toml") {
+            prop_assert!(errors.iter().all(|error| error.code() == Code::BadValue), "{}", errors);
+        }
     }
 }
 
