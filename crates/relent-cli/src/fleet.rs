@@ -102,6 +102,7 @@ impl Outage {
                 service: name(),
                 at: Duration::ZERO,
                 lasts: self.lasts,
+                shard: None,
                 kind: TroubleKind::Refuse,
             }],
             horizon: self.lasts.max(self.within).saturating_add(Duration::from_secs(1)),

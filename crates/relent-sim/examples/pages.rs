@@ -265,7 +265,7 @@ fn metastable(page: &mut Page) {
         };
         let law = 300.0 / f64::from(attempts);
         let found = boundary(
-            &at_once(attempts),
+            &at_once(attempts).into(),
             law * 0.85,
             law * if attempts == 1 { 1.02 } else { 1.15 },
             4,
@@ -280,7 +280,7 @@ fn metastable(page: &mut Page) {
         let (load, outage) = (load.to_string(), format!("{outage}s"));
         built_in("metastable", &[("rate", &load), ("outage", &outage), ("replications", "5")])
     };
-    let map = vulnerability(&at_once(2), &loads, &outages, scenario).unwrap();
+    let map = vulnerability(&at_once(2).into(), &loads, &outages, scenario).unwrap();
     let rows: Vec<Vec<String>> = loads
         .iter()
         .zip(map)

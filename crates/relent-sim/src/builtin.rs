@@ -1,8 +1,10 @@
 //! Built-in scenarios, by name, with options.
 
+mod shared;
+
 use std::time::Duration;
 
-use relent_core::{HintPolicy, Jitter, Policy, PolicyBuilder};
+use relent_core::{CommonPolicy, HintPolicy, Jitter, Policy, PolicyBuilder, Ratio, WindowBudget};
 
 use crate::luck::Law;
 use crate::model::{
@@ -11,7 +13,7 @@ use crate::model::{
 };
 use crate::nearest::unknown;
 use crate::scenario::{Scenario, ScenarioError};
-use crate::strategy::Strategies;
+use crate::strategy::{Scope, Strategies, Strategy};
 use crate::text;
 
 /// A built-in scenario.
@@ -27,7 +29,7 @@ pub struct BuiltIn {
 }
 
 /// All built-in scenarios.
-pub const BUILT_INS: [BuiltIn; 12] = [
+pub const BUILT_INS: [BuiltIn; 17] = [
     BuiltIn {
         name: "herd",
         about: "All clients call at once; the server takes so many at a time and refuses the rest.",
@@ -176,6 +178,68 @@ pub const BUILT_INS: [BuiltIn; 12] = [
             ("max-attempts", "12", "MaxAttempts, which counts retries"),
         ],
         make: statemachine,
+    },
+    BuiltIn {
+        name: "budget",
+        about: "A service that fails a share of its attempts, whatever the load: retries with a budget and without \
+                (Brooker, 2022).",
+        options: &[
+            ("failure", "0.5", "the part of the attempts that fail, 0 to 1"),
+            ("clients", "100", "how many, each with a budget of its own"),
+            ("rate", "1000", "calls per second, all clients together"),
+        ],
+        make: shared::budget,
+    },
+    BuiltIn {
+        name: "breaker",
+        about: "One of a service's shards fails: a breaker for the whole service makes a full outage of it (Brooker, \
+                2022).",
+        options: &[
+            ("clients", "50", "how many, each with breakers of its own"),
+            ("rate", "500", "calls per second, all clients together"),
+            ("shards", "10", "shards of the service"),
+            ("threshold", "0.2", "the share of failed attempts that opens a breaker"),
+            ("attempts", "3", "attempts of the policy"),
+            ("at", "30s", "when the shard begins to fail"),
+            ("outage", "60s", "for how long"),
+        ],
+        make: shared::breaker,
+    },
+    BuiltIn {
+        name: "hedging",
+        about: "A service with a long tail becomes slower for a while: hedges after a fixed time and after the \
+                observed p95.",
+        options: &[
+            ("clients", "10", "how many, each with latencies of its own"),
+            ("rate", "500", "calls per second, all clients together"),
+            ("median", "40ms", "the median of the service's lognormal times"),
+            ("sigma", "0.8", "the standard deviation of their logarithm"),
+            ("at", "60s", "when it becomes slower"),
+            ("slow", "60s", "for how long; 0s: never"),
+            ("factor", "3", "how many times as slow"),
+        ],
+        make: shared::hedging,
+    },
+    BuiltIn {
+        name: "overload",
+        about: "More calls than a service takes: clients that throttle themselves (SRE book, chapter 21).",
+        options: &[
+            ("clients", "10", "how many, each with a throttle of its own"),
+            ("rate", "400", "calls per second, all clients together"),
+            ("capacity", "100", "what the service accepts per second"),
+        ],
+        make: shared::overload,
+    },
+    BuiltIn {
+        name: "adaptive",
+        about: "Threads of one process hammer a throttled table, alone or beside others that call an idle one: the AWS \
+                SDKs' adaptive mode.",
+        options: &[
+            ("threads", "40", "threads that call the throttled table"),
+            ("others", "0", "threads of the same process that call another table, which has room"),
+            ("rate", "50", "what the throttled table allows per second"),
+        ],
+        make: shared::adaptive,
     },
 ];
 
@@ -364,15 +428,14 @@ fn describe(name: &str, fleet: Fleet) -> Scenario {
 }
 
 /// Named built-in strategies with these numbers.
-fn strategies(names: &[&str], numbers: Strategies) -> Result<Vec<(String, Policy)>, ScenarioError> {
-    let policy = |name: &&str| {
-        let policy = numbers.policy(name)?;
-        Some(match policy {
-            Ok(policy) => Ok((format!("strategy:{name}"), policy)),
+fn strategies(names: &[&str], numbers: Strategies) -> Result<Vec<(String, Strategy)>, ScenarioError> {
+    let strategy = |name: &&str| {
+        Some(match numbers.strategy(name)? {
+            Ok(strategy) => Ok((format!("strategy:{name}"), strategy)),
             Err(error) => Err(ScenarioError::new(error.key(), error.why())),
         })
     };
-    names.iter().filter_map(policy).collect()
+    names.iter().filter_map(strategy).collect()
 }
 
 fn outage(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
@@ -385,7 +448,7 @@ fn outage(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
             queue: Some(options.whole("queue")?),
             ..service("service", 3, options.rate("capacity")?)
         }],
-        troubles: vec![Trouble { service: "service".into(), at, lasts, kind: TroubleKind::Refuse }],
+        troubles: vec![Trouble { service: "service".into(), at, lasts, shard: None, kind: TroubleKind::Refuse }],
         horizon: at.saturating_add(lasts).saturating_add(s(120)),
         grace: s(120),
         warm_up: s(2),
@@ -403,12 +466,17 @@ fn metastable(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
     let fleet = Fleet {
         clients: clients(1000, poisson(options.rate("rate")?), call),
         services: vec![service("database", 1, options.rate("capacity")?)],
-        troubles: vec![Trouble { service: "database".into(), at, lasts, kind: TroubleKind::Capacity(0.0) }],
+        troubles: vec![Trouble { service: "database".into(), at, lasts, shard: None, kind: TroubleKind::Capacity(0.0) }],
         horizon: at.saturating_add(lasts).saturating_add(s(530)),
         warm_up: s(2),
         ..Fleet::default()
     };
-    let line_up = strategies(&["no-retry", "none", "exponential", "full"], numbers)?;
+    let mut line_up = strategies(&["no-retry", "none", "exponential", "full"], numbers)?;
+    // A tenth of the calls of the last ten seconds, and none beyond.
+    let tenth = WindowBudget::new(Ratio::percent(10)).floor(0);
+    let shared = CommonPolicy { budgets: vec![(tenth.into(), Ratio::ZERO)], ..CommonPolicy::default() };
+    let retries = built(Policy::constant(Duration::ZERO).jitter(Jitter::None).max_attempts(4))?;
+    line_up.push(("3 retries, 10 % budget".into(), retries.sharing(shared).scope(Scope::Service)));
     Ok(Scenario { replications: 5, strategies: numbers, line_up, ..describe("metastable", fleet) })
 }
 
@@ -531,7 +599,7 @@ fn reconnect(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
     let fleet = Fleet {
         clients: clients(options.positive("clients")?, arrivals, network("server")),
         services: vec![Service { rate_limit: Some(limit), ..Service::new("server") }],
-        troubles: vec![Trouble { service: "server".into(), at, lasts, kind: TroubleKind::Refuse }],
+        troubles: vec![Trouble { service: "server".into(), at, lasts, shard: None, kind: TroubleKind::Refuse }],
         horizon: at.saturating_add(lasts).saturating_add(s(1200)),
         ..Fleet::default()
     };
@@ -572,6 +640,6 @@ fn statemachine(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
     Ok(Scenario { replications: 5, line_up, ..describe("statemachine", fleet) })
 }
 
-fn built(builder: PolicyBuilder) -> Result<Policy, ScenarioError> {
-    builder.build().map_err(|error| ScenarioError::new(error.key(), error.why()))
+fn built(builder: PolicyBuilder) -> Result<Strategy, ScenarioError> {
+    builder.build().map(Strategy::from).map_err(|error| ScenarioError::new(error.key(), error.why()))
 }

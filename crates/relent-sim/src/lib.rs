@@ -61,5 +61,5 @@ pub use run::{Comparison, Forecast, Progress, Report, RunError, Simulation};
 pub use scenario::{Cost, MAX_CLIENTS, Scenario, ScenarioError};
 pub use script::{Played, Step, play};
 pub use show::{Axis, Column, Figure, Line, Panel, Shade, Shape, panels};
-pub use strategy::{PREFIX, STRATEGIES, Strategies};
+pub use strategy::{PREFIX, STRATEGIES, Scope, Strategies, Strategy};
 pub use sweep::{Boundary, boundary, vulnerability};

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use relent_core::Policy;
 use toml::de::{DeTable, DeValue};
 
 use crate::builtin::{BUILT_INS, built_in};
@@ -15,7 +14,7 @@ use crate::model::{
 };
 use crate::nearest::unknown;
 use crate::scenario::{Cost, Scenario, ScenarioError};
-use crate::strategy::{PREFIX, STRATEGIES, Strategies};
+use crate::strategy::{PREFIX, STRATEGIES, Scope, Strategies, Strategy};
 use crate::text;
 
 /// All that is wrong with a scenario's text, in order of place.
@@ -120,7 +119,7 @@ pub fn read_scenario(
     text: &str,
     file: &str,
     name: Option<&str>,
-    resolve: &dyn Fn(&str) -> Option<Policy>,
+    resolve: &dyn Fn(&str) -> Option<Strategy>,
 ) -> Result<Scenario, ReadErrors> {
     let reader = Reader { text, errors: RefCell::default(), places: RefCell::default(), resolve };
     let scenario = reader.document(name);
@@ -152,7 +151,7 @@ struct Reader<'a> {
     errors: RefCell<Vec<(usize, String)>>,
     /// Where each key stands, for what is found out later.
     places: RefCell<BTreeMap<String, usize>>,
-    resolve: &'a dyn Fn(&str) -> Option<Policy>,
+    resolve: &'a dyn Fn(&str) -> Option<Strategy>,
 }
 
 /// A value and where it stands.
@@ -228,14 +227,8 @@ impl<'r> Reader<'r> {
             scenario.description = description.to_owned();
         }
         if let Some(policies) = table.array("policies") {
-            let named = policies.into_iter().filter_map(|found| {
-                let name = found.value.as_str().or_else(|| {
-                    self.wrong(found.at, "a policy's name is a string");
-                    None
-                })?;
-                Some((name.to_owned(), self.policy(name, found.at, scenario.strategies)?))
-            });
-            scenario.line_up = named.collect();
+            let contender = |found| self.contender(found, scenario.strategies);
+            scenario.line_up = policies.into_iter().filter_map(contender).collect();
         }
         table.finish();
         if self.errors.borrow().is_empty()
@@ -318,7 +311,7 @@ impl<'r> Reader<'r> {
         let mut scenario = Scenario::fleet(name, "", fleet);
         scenario.line_up = ["none", "exponential", "full"]
             .iter()
-            .filter_map(|name| Some((format!("{PREFIX}{name}"), strategies.policy(name)?.ok()?)))
+            .filter_map(|name| Some((format!("{PREFIX}{name}"), strategies.strategy(name)?.ok()?)))
             .collect();
         scenario.bin = table.duration("bin").unwrap_or(scenario.bin);
         scenario.seed = table.whole("seed").unwrap_or(scenario.seed);
@@ -382,6 +375,8 @@ impl<'r> Reader<'r> {
                 edge.finish();
             }
         }
+        service.shards = table.whole("shards").unwrap_or(service.shards);
+        service.stops_unwanted = table.boolean("stops_unwanted").unwrap_or_default();
         table.finish();
         service
     }
@@ -395,6 +390,16 @@ impl<'r> Reader<'r> {
                 None
             }
         });
+        let (scope, per_shard) = self.scope(table);
+        if table.get("policy").is_none() {
+            for key in ["scope", "per_shard"] {
+                if let Some(found) = table.get(key) {
+                    let help = "the scenario's `policies` say it for those that are compared";
+                    self.wrong(found.at, format!("`{key}` has no effect without `policy`; {help}"));
+                }
+            }
+        }
+        let policy = policy.map(|strategy| Strategy { scope, per_shard, ..strategy });
         let delay = table.law("delay").unwrap_or(Law::ZERO);
         Some(Edge { to, delay, timeout: table.duration("timeout"), policy })
     }
@@ -452,15 +457,40 @@ impl<'r> Reader<'r> {
             Some(_) => table.required("factor", Table::number).map(TroubleKind::Slow),
             None => None,
         };
+        let shard = table.whole("shard");
         table.finish();
-        Some(Trouble { service: service?.to_owned(), at: at?, lasts: lasts?, kind: kind? })
+        Some(Trouble { service: service?.to_owned(), at: at?, lasts: lasts?, shard, kind: kind? })
     }
 
-    fn policy(&self, name: &str, at: usize, strategies: Strategies) -> Option<Policy> {
+    /// A policy's name, or a table that says too who shares its state.
+    fn contender(&self, found: Found<'_>, strategies: Strategies) -> Option<(String, Strategy)> {
+        if let Some(name) = found.value.as_str() {
+            return Some((name.to_owned(), self.policy(name, found.at, strategies)?));
+        }
+        if !found.value.is_table() {
+            self.wrong(found.at, "a policy's name is a string; with more, { policy = \"NAME\", scope = \"service\" }");
+            return None;
+        }
+        let table = self.as_table(found, String::new())?;
+        let policy = table.required("policy", Table::string)?;
+        let at = table.get("policy").map_or(found.at, |found| found.at);
+        let strategy = self.policy(policy, at, strategies);
+        let name = table.string("name").unwrap_or(policy);
+        let (scope, per_shard) = self.scope(&table);
+        table.finish();
+        Some((name.to_owned(), Strategy { scope, per_shard, ..strategy? }))
+    }
+
+    fn scope(&self, table: &Table<'_, '_>) -> (Scope, bool) {
+        let scope = table.word("scope", &Scope::ALL.map(|scope| (scope.as_str(), scope)));
+        (scope.unwrap_or_default(), table.boolean("per_shard").unwrap_or_default())
+    }
+
+    fn policy(&self, name: &str, at: usize, strategies: Strategies) -> Option<Strategy> {
         if let Some(strategy) = name.strip_prefix(PREFIX) {
             let known = STRATEGIES.map(|(name, _)| name);
-            return match strategies.policy(strategy) {
-                Some(Ok(policy)) => Some(policy),
+            return match strategies.strategy(strategy) {
+                Some(Ok(strategy)) => Some(strategy),
                 Some(Err(error)) => {
                     self.wrong(at, format!("`{name}` with the scenario's `strategies`: {error}"));
                     None

@@ -5,13 +5,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hdrhistogram::Histogram;
-use relent_core::Policy;
+use relent_core::PolicyError;
 
 use crate::luck::Luck;
 use crate::measure::{Estimate, Measure, Values};
-use crate::model::{self, Broken, Handled, Pulse};
+use crate::model::{self, Broken, Handled, Model, Pulse};
 use crate::record::{Pool, Series, Tally};
 use crate::scenario::{Scenario, ScenarioError};
+use crate::strategy::Strategy;
 
 /// A simulation: a scenario, the policies that meet it, and how often.
 ///
@@ -30,7 +31,7 @@ use crate::scenario::{Scenario, ScenarioError};
 /// ```
 pub struct Simulation<'a> {
     scenario: Scenario,
-    contenders: Vec<(String, Policy)>,
+    contenders: Vec<(String, Strategy)>,
     replications: u32,
     seed: u64,
     threads: usize,
@@ -105,6 +106,18 @@ pub enum RunError {
     NoContender,
     /// No replication was asked for.
     NoReplication,
+    /// Calls of this contender share something, and in this model each call is alone.
+    CallsAreAlone {
+        /// The contender's name.
+        contender: String,
+    },
+    /// What the calls of a contender share cannot work.
+    Shared {
+        /// The contender's name.
+        contender: String,
+        /// What is wrong with it.
+        error: PolicyError,
+    },
 }
 
 impl fmt::Display for RunError {
@@ -113,6 +126,12 @@ impl fmt::Display for RunError {
             Self::Scenario(error) => error.fmt(f),
             Self::NoContender => f.write_str("there is no policy to simulate"),
             Self::NoReplication => f.write_str("replications: at least 1"),
+            Self::CallsAreAlone { contender } => write!(
+                f,
+                "{contender}: its calls share a budget, a breaker or the like, and here each call is alone; \
+                 scenarios with services have clients that make many calls"
+            ),
+            Self::Shared { contender, error } => write!(f, "{contender}: {error}"),
         }
     }
 }
@@ -143,10 +162,10 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Adds a policy under a name.
+    /// Adds a policy under a name, alone or with what its calls share.
     #[must_use]
-    pub fn contender(mut self, name: impl Into<String>, policy: Policy) -> Self {
-        self.contenders.push((name.into(), policy));
+    pub fn contender(mut self, name: impl Into<String>, strategy: impl Into<Strategy>) -> Self {
+        self.contenders.push((name.into(), strategy.into()));
         self
     }
 
@@ -214,6 +233,7 @@ impl<'a> Simulation<'a> {
         if self.replications == 0 {
             return Err(RunError::NoReplication);
         }
+        self.check_shared()?;
         let jobs = Jobs {
             simulation: &self,
             next: AtomicUsize::new(0),
@@ -234,6 +254,19 @@ impl<'a> Simulation<'a> {
         let finished = finished.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let reports = reports(&self, finished);
         Ok(Comparison { scenario: self.scenario, reports, seed: self.seed })
+    }
+}
+
+impl Simulation<'_> {
+    fn check_shared(&self) -> Result<(), RunError> {
+        for (contender, strategy) in self.contenders.iter().filter(|(_, strategy)| strategy.shares()) {
+            if !matches!(self.scenario.model, Model::Fleet(_)) {
+                return Err(RunError::CallsAreAlone { contender: contender.clone() });
+            }
+            let shared = |error| RunError::Shared { contender: contender.clone(), error };
+            strategy.shared.check().map_err(shared)?;
+        }
+        Ok(())
     }
 }
 
@@ -302,11 +335,11 @@ impl Jobs<'_, '_> {
             }
             // Neighbouring jobs are different contenders in one replication: a cancelled run then has all of them.
             let (contender, replication) = (job % contenders, job / contenders);
-            let Some((_, policy)) = simulation.contenders.get(contender) else { continue };
+            let Some((_, strategy)) = simulation.contenders.get(contender) else { continue };
             let luck = Luck::new(simulation.seed, replication as u32);
             let mut pulse =
                 Pulse::new(cancelled, &report, simulation.max_events, simulation.scenario.clients() as u64);
-            runner.run(policy, luck, &mut pulse);
+            runner.run(strategy, luck, &mut pulse);
             let pools = if pulse.broken.is_some() { &mut finished.partial } else { &mut finished.pools };
             let Some(slot) = pools.get_mut(contender) else { continue };
             let values = runner.finish(pulse.events, slot.get_or_insert_with(Pool::new));

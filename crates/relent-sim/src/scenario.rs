@@ -7,7 +7,7 @@ use relent_core::Policy;
 
 use crate::model::{Batch, Ethernet, Fleet, Herd, Model, Occ};
 use crate::record::{Frame, MAX_BINS};
-use crate::strategy::{PREFIX, Strategies};
+use crate::strategy::{PREFIX, Strategies, Strategy};
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Scenario {
     /// The numbers of the built-in strategies here.
     pub strategies: Strategies,
     /// Who meets when nobody says otherwise.
-    pub line_up: Vec<(String, Policy)>,
+    pub line_up: Vec<(String, Strategy)>,
 }
 
 /// Prices, in a unit of one's own.
@@ -137,8 +137,8 @@ impl Scenario {
         };
         // IEEE 802.3: a window that doubles up to 1024 slots, the frame dropped at the sixteenth collision.
         let standard = Policy::csma(slot).uncapped().max_attempts(attempts).build().ok();
-        let mut contenders: Vec<(String, Policy)> =
-            standard.into_iter().map(|policy| ("ethernet".to_owned(), policy)).collect();
+        let mut contenders: Vec<(String, Strategy)> =
+            standard.into_iter().map(|policy| ("ethernet".to_owned(), policy.into())).collect();
         contenders.extend(line_up(&strategies, &["full", "equal", "decorrelated"]));
         let description =
             "Stations that always have a frame to send share one cable (Metcalfe, Boggs, CACM 1976).";
@@ -333,7 +333,7 @@ pub(crate) fn check_horizon(horizon: Duration) -> Result<(), ScenarioError> {
 const MAX_HORIZON: Duration = Duration::from_secs(10 * 366 * 86_400);
 
 /// The built-in strategies of these names, those that can be built.
-fn line_up(strategies: &Strategies, names: &[&str]) -> Vec<(String, Policy)> {
-    let policy = |name: &&str| Some((format!("{PREFIX}{name}"), strategies.policy(name)?.ok()?));
-    names.iter().filter_map(policy).collect()
+fn line_up(strategies: &Strategies, names: &[&str]) -> Vec<(String, Strategy)> {
+    let strategy = |name: &&str| Some((format!("{PREFIX}{name}"), strategies.strategy(name)?.ok()?));
+    names.iter().filter_map(strategy).collect()
 }

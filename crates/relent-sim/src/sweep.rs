@@ -1,10 +1,9 @@
 //! Many scenarios that differ in one or two numbers: where a fleet still recovers.
 
-use relent_core::Policy;
-
 use crate::measure::Measure;
 use crate::run::{RunError, Simulation};
 use crate::scenario::Scenario;
+use crate::strategy::Strategy;
 use crate::text;
 
 /// The load up to which a fleet recovers under a policy.
@@ -34,12 +33,12 @@ pub struct Boundary {
 ///     let rate = rate.to_string();
 ///     built_in("metastable", &[("capacity", "100"), ("rate", &rate), ("replications", "1")])
 /// };
-/// let boundary = boundary(&retry, 30.0, 70.0, 2, scenario)?;
+/// let boundary = boundary(&retry.into(), 30.0, 70.0, 2, scenario)?;
 /// assert_eq!((boundary.recovers, boundary.stuck), (Some(40.0), Some(50.0)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn boundary<E>(
-    policy: &Policy,
+    strategy: &Strategy,
     low: f64,
     high: f64,
     steps: u32,
@@ -51,7 +50,7 @@ where
     let mut found = Boundary { recovers: None, stuck: None };
     let (mut low, mut high) = (low, high);
     for load in [low, high] {
-        found.note(load, recovers(scenario(load)?, policy)?);
+        found.note(load, recovers(scenario(load)?, strategy)?);
     }
     if found.recovers != Some(low) || found.stuck != Some(high) {
         return Ok(found);
@@ -59,7 +58,7 @@ where
     // The middles of halves, so that low and high are never tried again.
     for _ in 0..steps {
         let middle = f64::midpoint(low, high);
-        let fine = recovers(scenario(middle)?, policy)?;
+        let fine = recovers(scenario(middle)?, strategy)?;
         found.note(middle, fine);
         if fine {
             low = middle;
@@ -97,7 +96,7 @@ impl Boundary {
 ///
 /// A scenario that cannot be run.
 pub fn vulnerability<E>(
-    policy: &Policy,
+    strategy: &Strategy,
     rows: &[f64],
     columns: &[f64],
     scenario: impl Fn(f64, f64) -> Result<Scenario, E>,
@@ -105,16 +104,16 @@ pub fn vulnerability<E>(
 where
     RunError: From<E>,
 {
-    let cell = |row: f64, column: f64| share(scenario(row, column)?, policy);
+    let cell = |row: f64, column: f64| share(scenario(row, column)?, strategy);
     rows.iter().map(|row| columns.iter().map(|column| cell(*row, *column)).collect()).collect()
 }
 
-fn recovers(scenario: Scenario, policy: &Policy) -> Result<bool, RunError> {
-    Ok(share(scenario, policy)? >= 1.0)
+fn recovers(scenario: Scenario, strategy: &Strategy) -> Result<bool, RunError> {
+    Ok(share(scenario, strategy)? >= 1.0)
 }
 
-fn share(scenario: Scenario, policy: &Policy) -> Result<f64, RunError> {
-    let comparison = Simulation::new(scenario).contender("policy", policy.clone()).run()?;
+fn share(scenario: Scenario, strategy: &Strategy) -> Result<f64, RunError> {
+    let comparison = Simulation::new(scenario).contender("policy", strategy.clone()).run()?;
     let recovery = comparison.reports.first().and_then(|report| report.estimate(Measure::Recovery));
     Ok(recovery.map_or(0.0, |found| f64::from(found.samples) / f64::from(found.samples + found.never)))
 }

@@ -220,7 +220,7 @@ fn any_fleet() -> impl Strategy<Value = Fleet> {
                     3 => TroubleKind::Errors(0.5),
                     _ => TroubleKind::Slow(4.0),
                 };
-                Some(Trouble { service: name(index), at: ms(at), lasts: ms(lasts), kind })
+                Some(Trouble { service: name(index), at: ms(at), lasts: ms(lasts), shard: None, kind })
             });
             Fleet {
                 troubles: troubles.collect(),

@@ -168,7 +168,7 @@ fn a_longer_trigger_and_a_higher_load_are_worse() {
             &[("rate", &load), ("outage", &outage), ("replications", "2"), ("horizon", "300s")],
         )
     };
-    let map = vulnerability(&at_once(2), &[100.0, 200.0], &[0.5, 8.0], scenario).unwrap();
+    let map = vulnerability(&at_once(2).into(), &[100.0, 200.0], &[0.5, 8.0], scenario).unwrap();
     assert_eq!(map, [vec![1.0, 1.0], vec![1.0, 0.0]]);
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use relent_core::Policy;
 use relent_sim::{
     Arrivals, BUILT_INS, Broken, BuiltIn, Law, Measure, Model, Order, Scenario, Simulation, TroubleKind,
-    built_in, read_scenario, scenario_names,
+    Strategy, built_in, read_scenario, scenario_names,
 };
 
 const WHOLE: &str = r#"description = "all of it"
@@ -59,8 +59,8 @@ at = "5s"
 for = "2s"
 "#;
 
-fn mine(name: &str) -> Option<Policy> {
-    (name == "mine").then(Policy::default)
+fn mine(name: &str) -> Option<Strategy> {
+    (name == "mine").then(|| Policy::default().into())
 }
 
 fn read(text: &str) -> Result<Scenario, String> {
@@ -79,20 +79,20 @@ fn a_scenario_says_what_it_says() {
         scenario.line_up.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         ["strategy:full", "mine"]
     );
-    assert_eq!(scenario.line_up[0].1.max_attempts(), Some(3));
+    assert_eq!(scenario.line_up[0].1.policy.max_attempts(), Some(3));
     assert_eq!(fleet.watch.as_deref(), Some("database"));
     // Tables keep the order of the file.
     assert_eq!(fleet.clients[0].name, "shoppers");
     let Arrivals::Open { rate, random: true } = &fleet.clients[0].arrivals else { panic!() };
     assert_eq!(rate.0[2], (Duration::from_secs(5), 20.5));
-    assert_eq!(fleet.clients[1].call.policy.as_ref().unwrap().max_attempts(), Some(1));
+    assert_eq!(fleet.clients[1].call.policy.as_ref().unwrap().policy.max_attempts(), Some(1));
     let shop = &fleet.services[0];
     assert_eq!(
         (shop.workers, shop.order, shop.queue, shop.drop_expired),
         (Some(10), Order::Lifo, Some(30), true)
     );
     assert_eq!(shop.time, Law::Lognormal { median: Duration::from_millis(20), sigma: 0.4 });
-    assert_eq!(shop.calls[0].policy, Some(Policy::default()));
+    assert_eq!(shop.calls[0].policy, Some(Policy::default().into()));
     assert_eq!(fleet.services[1].workers, None);
     assert_eq!(fleet.troubles[0].kind, TroubleKind::Errors(0.5));
     let comparison = Simulation::new(scenario).line_up().run().unwrap();

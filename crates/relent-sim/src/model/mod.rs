@@ -16,12 +16,11 @@ pub use occ::Occ;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use relent_core::Policy;
-
 use crate::luck::Luck;
 use crate::measure::Values;
 use crate::record::{Pool, Recorder};
 use crate::scenario::Scenario;
+use crate::strategy::Strategy;
 
 /// What a scenario simulates.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,12 +66,12 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs one replication.
-    pub(crate) fn run(&mut self, policy: &Policy, luck: Luck, pulse: &mut Pulse<'_>) {
-        let recorder = &mut self.recorder;
+    pub(crate) fn run(&mut self, strategy: &Strategy, luck: Luck, pulse: &mut Pulse<'_>) {
+        let (policy, recorder) = (&strategy.policy, &mut self.recorder);
         match &mut self.work {
             Work::Herd(herd, scratch) => herd.run(policy, luck, scratch, recorder, pulse),
             Work::Occ(occ, scratch) => occ.run(policy, luck, scratch, recorder, pulse),
-            Work::Fleet(fleet, scratch) => fleet.run(policy, luck, scratch, recorder, pulse),
+            Work::Fleet(fleet, scratch) => fleet.run(strategy, luck, scratch, recorder, pulse),
             Work::Batch(batch, scratch) => batch.run(policy, luck, scratch, recorder, pulse),
             Work::Ethernet(ethernet, scratch) => {
                 self.efficiency = Some(ethernet.run(policy, luck, scratch, recorder, pulse));

@@ -95,6 +95,10 @@ impl Fleet {
     }
 
     fn check_trouble(&self, key: &str, trouble: &Trouble, service: Option<&Service>) -> Checked {
+        let shards = service.map_or(1, |service| service.shards);
+        if trouble.shard.is_some_and(|shard| !(1..=shards).contains(&shard)) {
+            return wrong(format!("{key}.shard"), format!("{} has the shards 1 to {shards}", trouble.service));
+        }
         if trouble.lasts.is_zero() {
             return wrong(format!("{key}.for"), "lasts no time");
         }
@@ -123,6 +127,9 @@ impl Fleet {
 
 fn check_service(service: &Service, places: &BTreeMap<&str, usize>) -> Checked {
     let key = format!("services.{}", service.name);
+    if !(1..=MAX_PARTS as u32).contains(&service.shards) {
+        return wrong(format!("{key}.shards"), format!("from 1 to {MAX_PARTS}"));
+    }
     if service.workers == Some(0) {
         return wrong(format!("{key}.workers"), "a service without workers never answers");
     }

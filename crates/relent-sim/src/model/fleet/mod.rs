@@ -2,11 +2,11 @@
 
 mod arrivals;
 mod check;
+mod race;
+mod sharing;
 mod world;
 
 use std::time::Duration;
-
-use relent_core::Policy;
 
 pub use arrivals::{Arrivals, Profile};
 pub(crate) use world::Scratch;
@@ -14,13 +14,14 @@ pub(crate) use world::Scratch;
 use crate::luck::Law;
 use crate::model::herd::nanos;
 use crate::record::Frame;
+use crate::strategy::Strategy;
 
 /// Clients, services and trouble.
 ///
 /// A call takes its way like this: the message travels; the service refuses it (it is out, over its rate or its queue
 /// is full), or works on it at once, or lets it wait for a worker; after its own work the service makes its own calls
 /// one after another while it keeps the worker; the answer travels back. A caller that stopped waiting takes no
-/// answer, but the work is done all the same.
+/// answer, but the work is done all the same, unless the service [stops it](Service::stops_unwanted).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fleet {
     /// The clients.
@@ -61,8 +62,8 @@ pub struct Edge {
     pub delay: Law,
     /// The end of each attempt, where the policy has no earlier one.
     pub timeout: Option<Duration>,
-    /// The policy; `None`: the one that is being compared.
-    pub policy: Option<Policy>,
+    /// The policy, and what calls under it share; `None`: the one that is being compared.
+    pub policy: Option<Strategy>,
 }
 
 impl Edge {
@@ -97,6 +98,11 @@ pub struct Service {
     pub overload: Option<Overload>,
     /// What it calls, one after another.
     pub calls: Vec<Edge>,
+    /// How many shards it has: each has workers, a queue and limits of its own, and each call is for one of them.
+    pub shards: u32,
+    /// Whether it stops, at once, work on an attempt whose caller has stopped waiting. Otherwise that is done all the
+    /// same.
+    pub stops_unwanted: bool,
 }
 
 impl Service {
@@ -114,6 +120,8 @@ impl Service {
             rate_limit: None,
             overload: None,
             calls: Vec::new(),
+            shards: 1,
+            stops_unwanted: false,
         }
     }
 }
@@ -157,6 +165,8 @@ pub struct Trouble {
     pub at: Duration,
     /// For how long.
     pub lasts: Duration,
+    /// With which of its shards, from 1; `None`: with all.
+    pub shard: Option<u32>,
     /// What.
     pub kind: TroubleKind,
 }

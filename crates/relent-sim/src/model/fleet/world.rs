@@ -3,28 +3,41 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use relent_core::{
-    Alone, Call, Class, Decision, Hint, Moment, Outcome, Policy, Reason, Start, Timestamp, entropy,
+    Call, Class, Common, Decision, HedgePolicy, Hint, Moment, Outcome, Policy, Reason, Share, Start, Timestamp, entropy,
 };
 
 use crate::luck::{Law, Luck, Purpose, exponential, unit};
 use crate::model::Pulse;
+use crate::model::fleet::race::in_race;
+use crate::model::fleet::sharing::{Homes, Layout, Sharing};
 use crate::model::fleet::{Arrivals, Fleet, Order, Service, Trouble, TroubleKind};
 use crate::model::herd::nanos;
 use crate::queue::Queue;
 use crate::record::Recorder;
+use crate::strategy::Strategy;
 
 /// What is kept between replications: memory.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    queue: Queue<Event>,
-    calls: Slab<CallState>,
-    attempts: Slab<Attempt>,
+    pub(super) queue: Queue<Event>,
+    pub(super) calls: Slab<CallState>,
+    pub(super) attempts: Slab<Attempt>,
     clients: Vec<Client>,
+    /// Empty where calls share nothing: they pay for no more than they are.
+    pub(super) homes: Homes,
+}
+
+impl Scratch {
+    /// A call, and its share in what it shares, if it does.
+    #[inline]
+    fn call(&mut self, place: u32) -> Option<(&mut CallState, Option<Share<'_, Common>>)> {
+        Some((self.calls.get_mut(place)?, self.homes.share(place)))
+    }
 }
 
 /// What happens. Numbers are places in the slabs and lists.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     /// The next call of an open kind of clients.
     Arrive { kind: u32 },
     /// A client calls, unless its state has changed since.
@@ -38,19 +51,21 @@ enum Event {
     /// The answer reaches the caller.
     Reply { attempt: u32 },
     /// The caller stops waiting for an attempt.
-    Timeout { call: u32, epoch: u32 },
+    Timeout { call: u32, epoch: u32, attempt: u32 },
+    /// Another attempt of a call is due beside those that run.
+    Hedge { call: u32, epoch: u32 },
     /// Trouble begins or ends.
     Trouble { index: u32, begins: bool },
 }
 
 /// A call in progress.
 #[derive(Clone, Copy)]
-struct CallState {
-    call: Call,
+pub(super) struct CallState {
+    pub(super) call: Call,
     /// What its luck is drawn by.
-    id: u64,
+    pub(super) id: u64,
     began: u64,
-    link: u32,
+    pub(super) link: u32,
     caller: Caller,
     /// Counts attempts, waits and ends in this place of the slab: what belongs to an older one is out of date.
     epoch: u32,
@@ -65,7 +80,7 @@ enum Caller {
 
 /// An attempt on its way, in a queue or in service.
 #[derive(Clone, Copy)]
-struct Attempt {
+pub(super) struct Attempt {
     call: u32,
     epoch: u32,
     id: u64,
@@ -78,6 +93,18 @@ struct Attempt {
     /// Which of the service's calls comes next.
     step: u32,
     outcome: Outcome,
+    stage: Stage,
+}
+
+/// Where an attempt is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// On its way, or in a queue.
+    Coming,
+    /// In service since then.
+    InService(u64),
+    /// Nobody wants it any more, and the service knows.
+    GivenUp,
 }
 
 /// A client.
@@ -92,11 +119,14 @@ struct Client {
 }
 
 /// An edge with what it needs looked up.
-struct Link<'a> {
+pub(super) struct Link<'a> {
     to: u32,
+    /// How many shards it leads to.
+    shards: u32,
     delay: Law,
     timeout: Option<u64>,
-    policy: &'a Policy,
+    pub(super) policy: &'a Policy,
+    sharing: Option<Sharing<'a>>,
     /// Whether its attempts are the ones that are counted.
     watched: bool,
 }
@@ -104,6 +134,8 @@ struct Link<'a> {
 /// A service in motion.
 struct Running<'a> {
     service: &'a Service,
+    /// Which of its shards this is.
+    shard: u32,
     /// The links of its calls: from, and how many.
     links: (u32, u32),
     in_service: u32,
@@ -157,25 +189,25 @@ impl Running<'_> {
     }
 }
 
-struct World<'a> {
+pub(super) struct World<'a> {
     fleet: &'a Fleet,
-    luck: Luck,
-    links: Vec<Link<'a>>,
+    pub(super) luck: Luck,
+    pub(super) links: Vec<Link<'a>>,
     services: Vec<Running<'a>>,
     troubles: Vec<(u32, &'a Trouble)>,
     /// Where each kind's clients begin.
     firsts: Vec<u32>,
     /// Calls that an open kind has begun.
     arrived: Vec<u64>,
-    scratch: &'a mut Scratch,
-    recorder: &'a mut Recorder,
+    pub(super) scratch: &'a mut Scratch,
+    pub(super) recorder: &'a mut Recorder,
     ends: u64,
 }
 
 impl Fleet {
     pub(crate) fn run(
         &self,
-        policy: &Policy,
+        strategy: &Strategy,
         luck: Luck,
         scratch: &mut Scratch,
         recorder: &mut Recorder,
@@ -185,7 +217,7 @@ impl Fleet {
         scratch.calls.clear();
         scratch.attempts.clear();
         scratch.clients.clear();
-        let mut world = World::new(self, policy, luck, scratch, recorder);
+        let mut world = World::new(self, strategy, luck, scratch, recorder);
         world.populate();
         let last = nanos(self.horizon.saturating_add(self.grace));
         while let Some((now, event)) = world.scratch.queue.pop() {
@@ -200,54 +232,83 @@ impl Fleet {
 impl<'a> World<'a> {
     fn new(
         fleet: &'a Fleet,
-        policy: &'a Policy,
+        strategy: &'a Strategy,
         luck: Luck,
         scratch: &'a mut Scratch,
         recorder: &'a mut Recorder,
     ) -> Self {
-        let places: BTreeMap<&str, u32> = fleet
-            .services
-            .iter()
-            .zip(0u32..)
-            .map(|(service, place)| (service.name.as_str(), place))
-            .collect();
-        let place = |name: &String| places.get(name.as_str()).copied().unwrap_or(u32::MAX);
-        let of_clients = fleet.clients.iter().map(|clients| (&clients.call, fleet.watch.is_none()));
-        let of_services = fleet.services.iter().flat_map(|service| &service.calls).map(|edge| (edge, false));
-        let links = of_clients
-            .chain(of_services)
-            .map(|(edge, counted)| Link {
-                to: place(&edge.to),
-                delay: edge.delay,
-                timeout: edge.timeout.map(nanos),
-                policy: edge.policy.as_ref().unwrap_or(policy),
-                watched: counted || fleet.watch.as_ref() == Some(&edge.to),
-            })
-            .collect();
-        let mut next_link = fleet.clients.len() as u32;
-        let services = fleet
+        // Where each service's shards begin, and how many they are.
+        let mut next_place = 0;
+        let places: BTreeMap<&str, (u32, u32)> = fleet
             .services
             .iter()
             .map(|service| {
-                let links = (next_link, service.calls.len() as u32);
-                next_link += links.1;
-                Running {
-                    service,
-                    links,
-                    in_service: 0,
-                    waiting: VecDeque::new(),
-                    tokens: service.rate_limit.map_or(0.0, |limit| f64::from(limit.burst)),
-                    refilled: 0,
-                    out_until: 0,
-                    refuses: 0,
-                    hangs: 0,
-                    capacity: 1.0,
-                    errors: 0.0,
-                    slow: 1.0,
+                let place = (next_place, service.shards);
+                next_place += service.shards;
+                (service.name.as_str(), place)
+            })
+            .collect();
+        let place = |name: &String| places.get(name.as_str()).copied().unwrap_or((u32::MAX, 1));
+        let of_clients = fleet.clients.iter().map(|clients| (&clients.call, clients.count, fleet.watch.is_none()));
+        let of_services = fleet
+            .services
+            .iter()
+            .flat_map(|service| service.calls.iter().map(|edge| (edge, service.shards, false)));
+        // A kind of clients is one origin, and a service another, whatever it calls.
+        let origins = (0u32..fleet.clients.len() as u32).chain(
+            (fleet.clients.len() as u32..).zip(&fleet.services).flat_map(|(origin, service)| {
+                std::iter::repeat_n(origin, service.calls.len())
+            }),
+        );
+        let mut layout = Layout::new(fleet);
+        let links = of_clients
+            .chain(of_services)
+            .zip(origins)
+            .map(|((edge, callers, counted), origin)| {
+                let strategy = edge.policy.as_ref().unwrap_or(strategy);
+                let (to, shards) = place(&edge.to);
+                Link {
+                    to,
+                    shards,
+                    delay: edge.delay,
+                    timeout: edge.timeout.map(nanos),
+                    policy: &strategy.policy,
+                    sharing: layout.of(edge, strategy, origin, callers),
+                    watched: counted || fleet.watch.as_ref() == Some(&edge.to),
                 }
             })
             .collect();
-        let troubles = fleet.troubles.iter().map(|trouble| (place(&trouble.service), trouble)).collect();
+        scratch.homes.reset(layout.homes());
+        let mut next_link = fleet.clients.len() as u32;
+        let mut services = Vec::new();
+        for service in &fleet.services {
+            let links = (next_link, service.calls.len() as u32);
+            next_link += links.1;
+            services.extend((0..service.shards).map(|shard| Running {
+                service,
+                shard,
+                links,
+                in_service: 0,
+                waiting: VecDeque::new(),
+                tokens: service.rate_limit.map_or(0.0, |limit| f64::from(limit.burst)),
+                refilled: 0,
+                out_until: 0,
+                refuses: 0,
+                hangs: 0,
+                capacity: 1.0,
+                errors: 0.0,
+                slow: 1.0,
+            }));
+        }
+        let troubles = fleet
+            .troubles
+            .iter()
+            .flat_map(|trouble| {
+                let (first, shards) = place(&trouble.service);
+                let hit = trouble.shard.map_or(1..=shards, |shard| shard..=shard);
+                hit.map(move |shard| (first + shard - 1, trouble))
+            })
+            .collect();
         let arrived = vec![0; fleet.clients.len()];
         let ends = nanos(fleet.horizon);
         Self { fleet, luck, links, services, troubles, firsts: Vec::new(), arrived, scratch, recorder, ends }
@@ -301,9 +362,15 @@ impl<'a> World<'a> {
             Event::Reach { attempt } => self.reach(now, attempt),
             Event::Done { attempt } => self.own_work_done(now, attempt),
             Event::Reply { attempt } => self.reply(now, attempt),
-            Event::Timeout { call, epoch } => {
-                if self.is_current(call, epoch) {
-                    self.decide(now, call, Outcome::of(Class::Timeout));
+            Event::Timeout { call, epoch, attempt } => {
+                if self.is_awaited(call, epoch) {
+                    self.give_up(now, attempt, (call, epoch));
+                    self.attempt_ended(now, call, epoch, Outcome::of(Class::Timeout));
+                }
+            }
+            Event::Hedge { call, epoch } => {
+                if self.scratch.homes.racing(call).is_some_and(|racing| racing.epoch == epoch) {
+                    self.race_on(now, call);
                 }
             }
             Event::Trouble { index, begins } => self.trouble(now, index, begins),
@@ -402,12 +469,12 @@ impl<'a> World<'a> {
     // Calls.
 
     fn begin_call(&mut self, now: u64, link: u32, caller: Caller, id: u64) {
-        let Some(policy) = self.links.get(link as usize).map(|link| link.policy) else { return };
+        let Some(found) = self.links.get(link as usize) else { return };
+        let (policy, sharing, shards) = (found.policy, found.sharing, found.shards);
         if let Caller::Client(_) = caller {
             self.recorder.begin(now);
         }
         let call = Call::new(Some(Timestamp::from_nanos(now)));
-        let start = call.start(policy, &mut Alone, self.moment(now, id, 0));
         let place = self.scratch.calls.insert(|old| CallState {
             epoch: old.map_or(0, |old| old.epoch),
             call,
@@ -416,45 +483,93 @@ impl<'a> World<'a> {
             link,
             caller,
         });
+        if let Some(sharing) = sharing {
+            let home = sharing.home(self.number_of(caller), shard_of(id, shards));
+            self.scratch.homes.begin(place, home, sharing.policy, self.luck.decision(HOMES, 0));
+        }
+        let moment = self.moment(now, id, 0);
+        let start = call.start(policy, &mut self.scratch.homes.share(place), moment);
         self.start(now, place, start);
+    }
+
+    /// A client's number among those of its kind, or a shard's among those of its service.
+    fn number_of(&self, caller: Caller) -> u32 {
+        match caller {
+            Caller::Client(client) => {
+                let kind = self.scratch.clients.get(client as usize).map_or(0, |client| client.kind);
+                client - self.firsts.get(kind as usize).copied().unwrap_or(0)
+            }
+            Caller::Attempt(attempt) => {
+                let attempt = self.scratch.attempts.get(attempt);
+                let service = attempt.and_then(|attempt| self.services.get(attempt.service as usize));
+                service.map_or(0, |service| service.shard)
+            }
+        }
     }
 
     fn wait_is_over(&mut self, now: u64, place: u32, epoch: u32) {
         if !self.is_current(place, epoch) {
             return;
         }
-        let Some(state) = self.scratch.calls.get(place) else { return };
+        let luck = self.luck;
+        let Some((state, mut share)) = self.scratch.call(place) else { return };
         let Some(policy) = self.links.get(state.link as usize).map(|link| link.policy) else { return };
-        let start = state.call.admit(policy, &mut Alone, self.moment(now, state.id, state.call.attempts()));
+        let moment =
+            Moment::at(Timestamp::from_nanos(now), luck.decision(state.id, state.call.attempts()));
+        let start = state.call.admit(policy, &mut share, moment);
         self.start(now, place, start);
     }
 
     fn start(&mut self, now: u64, place: u32, start: Start) {
         match start {
-            Start::Go => self.attempt(now, place),
+            Start::Go => match self.hedges(place) {
+                Some(hedge) => self.begin_race(now, place, &hedge),
+                None => {
+                    self.attempt(now, place, 0);
+                }
+            },
             Start::Wait { after, .. } => {
-                let epoch = self.next_epoch(place);
-                self.scratch
-                    .queue
-                    .push(now.saturating_add(nanos(after)), Event::Begin { call: place, epoch });
+                let epoch = self.wait(now, place, nanos(after));
+                self.scratch.homes.wait(place, epoch);
             }
             Start::Stop { reason } => self.end_call(now, place, reason),
         }
     }
 
-    fn attempt(&mut self, now: u64, place: u32) {
+    /// The call begins, or its next attempt, after so long.
+    pub(super) fn wait(&mut self, now: u64, place: u32, after: u64) -> u32 {
         let epoch = self.next_epoch(place);
-        let Some(state) = self.scratch.calls.get(place) else { return };
-        let Some(link) = self.links.get(state.link as usize) else { return };
-        let number = state.call.attempts() + 1;
+        self.scratch.queue.push(now.saturating_add(after), Event::Begin { call: place, epoch });
+        epoch
+    }
+
+    /// Lets those ask again that wait for what this call may have given back.
+    pub(super) fn wake(&mut self, now: u64, place: u32) {
+        for (call, epoch) in self.scratch.homes.wake(place) {
+            self.scratch.queue.push(now, Event::Begin { call, epoch });
+        }
+    }
+
+    fn hedges(&self, place: u32) -> Option<HedgePolicy> {
+        let link = self.links.get(self.scratch.calls.get(place)?.link as usize)?;
+        link.sharing?.policy.hedge
+    }
+
+    /// Makes an attempt; `race` is its number among those beside it. Returns its epoch and its place.
+    pub(super) fn attempt(&mut self, now: u64, place: u32, race: u32) -> Option<(u32, u32)> {
+        let epoch = self.next_epoch(place);
+        let state = self.scratch.calls.get(place)?;
+        let link = self.links.get(state.link as usize)?;
+        let first = state.call.attempts() == 0 && race == 0;
         if link.watched {
-            self.recorder.attempt(now, number == 1);
+            self.recorder.attempt(now, first);
         }
         let limit = state.call.attempt_limit(link.policy, Timestamp::from_nanos(now)).map(nanos);
         let limit = match (limit, link.timeout) {
             (Some(limit), Some(timeout)) => Some(limit.min(timeout)),
             (limit, timeout) => limit.or(timeout),
         };
+        let number = in_race(state.call.attempts(), race);
         let mut dice = self.luck.dice(Purpose::Network, state.id, number);
         let there = link.delay.draw(&mut dice);
         let attempt = Attempt {
@@ -462,33 +577,42 @@ impl<'a> World<'a> {
             epoch,
             id: state.id,
             number,
-            service: link.to,
+            service: link.to + shard_of(state.id, link.shards),
             back: link.delay.draw(&mut dice),
             work: 0,
             step: 0,
             outcome: Outcome::of(Class::Success),
+            stage: Stage::Coming,
         };
         let attempt = self.scratch.attempts.insert(|_| attempt);
         self.scratch.queue.push(now.saturating_add(there), Event::Reach { attempt });
         // It comes before an answer of the same instant: the caller waits less than the limit.
         if let Some(limit) = limit {
-            self.scratch.queue.push(now.saturating_add(limit), Event::Timeout { call: place, epoch });
+            let timeout = Event::Timeout { call: place, epoch, attempt };
+            self.scratch.queue.push(now.saturating_add(limit), timeout);
+        }
+        Some((epoch, attempt))
+    }
+
+    fn attempt_ended(&mut self, now: u64, place: u32, epoch: u32, outcome: Outcome) {
+        if self.scratch.homes.racing(place).is_some() {
+            self.lane_ended(now, place, epoch, outcome);
+        } else {
+            self.decide(now, place, outcome);
         }
     }
 
     fn decide(&mut self, now: u64, place: u32, outcome: Outcome) {
         let (luck, recorder) = (self.luck, &mut self.recorder);
-        let Some(state) = self.scratch.calls.get_mut(place) else { return };
+        let Some((state, mut share)) = self.scratch.call(place) else { return };
         let Some(policy) = self.links.get(state.link as usize).map(|link| link.policy) else { return };
         let number = state.call.attempts() + 1;
         let moment = Moment::at(Timestamp::from_nanos(now), luck.decision(state.id, number));
-        match state.call.decide(policy, &mut Alone, outcome, moment) {
+        match state.call.decide(policy, &mut share, outcome, moment) {
             Decision::Retry { after, .. } => {
                 recorder.wait(state.id, number, nanos(after));
-                let epoch = self.next_epoch(place);
-                self.scratch
-                    .queue
-                    .push(now.saturating_add(nanos(after)), Event::Begin { call: place, epoch });
+                self.wake(now, place);
+                self.wait(now, place, nanos(after));
             }
             Decision::Stop { reason, after } => {
                 self.end_call(now.saturating_add(after.map_or(0, nanos)), place, reason);
@@ -496,9 +620,11 @@ impl<'a> World<'a> {
         }
     }
 
-    fn end_call(&mut self, now: u64, place: u32, reason: Reason) {
+    pub(super) fn end_call(&mut self, now: u64, place: u32, reason: Reason) {
         self.next_epoch(place);
         let Some(state) = self.scratch.calls.remove(place) else { return };
+        self.scratch.homes.end(place, now);
+        self.wake(now, place);
         match state.caller {
             Caller::Client(client) => {
                 self.recorder.end(now, state.began, client as usize, reason);
@@ -506,6 +632,14 @@ impl<'a> World<'a> {
             }
             Caller::Attempt(attempt) if reason == Reason::Succeeded => self.next_step(now, attempt),
             Caller::Attempt(attempt) => self.finish(now, attempt, Outcome::of(Class::Transient)),
+        }
+    }
+
+    /// Whether somebody waits for the attempt of this epoch.
+    fn is_awaited(&self, place: u32, epoch: u32) -> bool {
+        match self.scratch.homes.racing(place) {
+            Some(racing) => racing.lanes.iter().any(|lane| lane.epoch == epoch),
+            None => self.is_current(place, epoch),
         }
     }
 
@@ -529,7 +663,7 @@ impl<'a> World<'a> {
     fn reach(&mut self, now: u64, place: u32) {
         let Some(attempt) = self.scratch.attempts.get(place) else { return };
         let Some(service) = self.services.get_mut(attempt.service as usize) else { return };
-        if service.hangs > 0 {
+        if service.hangs > 0 || attempt.stage == Stage::GivenUp {
             self.scratch.attempts.remove(place);
         } else if let Some(refused) = service.refuses(now) {
             self.answer(now, place, refused);
@@ -552,12 +686,17 @@ impl<'a> World<'a> {
         let time = service.service.time.draw(&mut dice) as f64 * service.slow;
         let slowdown = nanos(service.service.slowdown).saturating_mul(u64::from(service.in_service));
         attempt.work = (time as u64).saturating_add(slowdown);
+        attempt.stage = Stage::InService(now);
         self.scratch.queue.push(now.saturating_add(attempt.work), Event::Done { attempt: place });
     }
 
     fn own_work_done(&mut self, now: u64, place: u32) {
         let Some(attempt) = self.scratch.attempts.get(place) else { return };
         let Some(service) = self.services.get(attempt.service as usize) else { return };
+        if attempt.stage == Stage::GivenUp {
+            self.scratch.attempts.remove(place);
+            return;
+        }
         let fails = unit(&mut self.luck.dice(Purpose::Service, attempt.id, attempt.number));
         let kept = (1.0 - service.service.error_rate) * (1.0 - service.errors);
         if fails < 1.0 - kept {
@@ -571,6 +710,10 @@ impl<'a> World<'a> {
     fn next_step(&mut self, now: u64, place: u32) {
         let Some(attempt) = self.scratch.attempts.get_mut(place) else { return };
         let Some(service) = self.services.get(attempt.service as usize) else { return };
+        if attempt.stage == Stage::GivenUp {
+            self.scratch.attempts.remove(place);
+            return;
+        }
         let (first, count) = service.links;
         if attempt.step >= count {
             return self.finish(now, place, Outcome::of(Class::Success));
@@ -582,13 +725,38 @@ impl<'a> World<'a> {
     }
 
     fn finish(&mut self, now: u64, place: u32, outcome: Outcome) {
-        let Some(attempt) = self.scratch.attempts.get(place) else { return };
+        let Some(attempt) = self.scratch.attempts.get_mut(place) else { return };
+        if attempt.stage == Stage::GivenUp {
+            self.scratch.attempts.remove(place);
+            return;
+        }
+        attempt.stage = Stage::Coming;
         let index = attempt.service;
         if let Some(service) = self.services.get_mut(index as usize) {
             service.in_service -= 1;
         }
         self.answer(now, place, outcome);
         self.put_to_work(now, index);
+    }
+
+    /// The caller of an attempt waits no longer; a service that hears of it stops its work.
+    pub(super) fn give_up(&mut self, now: u64, place: u32, (call, epoch): (u32, u32)) {
+        let Some(attempt) = self.scratch.attempts.get_mut(place) else { return };
+        // Of one that vanished the place may be another's by now.
+        if (attempt.call, attempt.epoch) != (call, epoch) {
+            return;
+        }
+        let index = attempt.service;
+        let Some(service) = self.services.get_mut(index as usize) else { return };
+        if !service.service.stops_unwanted {
+            return;
+        }
+        let before = std::mem::replace(&mut attempt.stage, Stage::GivenUp);
+        if let Stage::InService(since) = before {
+            service.in_service -= 1;
+            self.recorder.work(attempt.work.min(now - since), false);
+            self.put_to_work(now, index);
+        }
     }
 
     /// Gives free workers what waits.
@@ -603,9 +771,11 @@ impl<'a> World<'a> {
                 Order::Lifo => service.waiting.pop_back(),
             };
             let Some(next) = next else { return };
-            let expired = service.service.drop_expired
-                && self.scratch.attempts.get(next).is_none_or(|next| !self.is_current(next.call, next.epoch));
-            if expired {
+            let drop_expired = service.service.drop_expired;
+            let unwanted = self.scratch.attempts.get(next).is_none_or(|next| {
+                next.stage == Stage::GivenUp || (drop_expired && !self.is_awaited(next.call, next.epoch))
+            });
+            if unwanted {
                 self.scratch.attempts.remove(next);
             } else {
                 self.work(now, next);
@@ -621,12 +791,13 @@ impl<'a> World<'a> {
 
     fn reply(&mut self, now: u64, place: u32) {
         let Some(attempt) = self.scratch.attempts.remove(place) else { return };
-        let awaited = self.is_current(attempt.call, attempt.epoch);
+        let awaited = self.is_awaited(attempt.call, attempt.epoch);
+        // Of one that was given up in service the work has been counted.
         if attempt.work > 0 {
             self.recorder.work(attempt.work, awaited && attempt.outcome.class == Class::Success);
         }
         if awaited {
-            self.decide(now, attempt.call, attempt.outcome);
+            self.attempt_ended(now, attempt.call, attempt.epoch, attempt.outcome);
         }
     }
 
@@ -669,8 +840,20 @@ impl<'a> World<'a> {
     }
 }
 
+/// The shard that a call is for: its key's.
+fn shard_of(id: u64, shards: u32) -> u32 {
+    if shards == 1 {
+        return 0;
+    }
+    ((u128::from(entropy(id, SHARDS, 0)) * u128::from(shards)) >> 64) as u32
+}
+
+/// What shards are drawn for, and the luck of shared states.
+const SHARDS: u64 = 0x51a2_d5;
+const HOMES: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A list whose places are used again.
-struct Slab<T> {
+pub(super) struct Slab<T> {
     places: Vec<(T, bool)>,
     free: Vec<u32>,
 }
@@ -696,15 +879,15 @@ impl<T: Copy> Slab<T> {
         }
     }
 
-    fn get(&self, place: u32) -> Option<&T> {
+    pub(super) fn get(&self, place: u32) -> Option<&T> {
         self.places.get(place as usize).filter(|(_, taken)| *taken).map(|(it, _)| it)
     }
 
-    fn get_mut(&mut self, place: u32) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut T> {
         self.places.get_mut(place as usize).filter(|(_, taken)| *taken).map(|(it, _)| it)
     }
 
-    fn remove(&mut self, place: u32) -> Option<T> {
+    pub(super) fn remove(&mut self, place: u32) -> Option<T> {
         let (it, taken) = self.places.get_mut(place as usize).filter(|(_, taken)| *taken)?;
         *taken = false;
         self.free.push(place);
