@@ -215,3 +215,156 @@ impl Home {
         Self { common, waiting: VecDeque::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    use proptest::prelude::{Strategy as Any, any, prop_assert, prop_assert_eq, proptest};
+    use relent_core::{
+        BreakerPolicy, Budget, BudgetPolicy, BulkheadPolicy, ConcurrentBudget, HedgePolicy, Jitter,
+        LimiterPolicy, Policy, Rate, Ratio, ThrottlePolicy, TokenBucket,
+    };
+
+    use super::*;
+    use crate::luck::{Law, Luck};
+    use crate::model::Pulse;
+    use crate::model::fleet::{Arrivals, Clients, Profile, RateLimit, Scratch, Service, Trouble, TroubleKind};
+    use crate::record::{Pool, Recorder, Tally};
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Two services of which the first calls the second, with all that can go wrong; each call comes to an end.
+    fn fleet(arrivals: Arrivals, trouble: (u64, u64, u32), shards: u32, stops_unwanted: bool) -> Fleet {
+        let (at, lasts, kind) = trouble;
+        let kind = match kind {
+            0 => TroubleKind::Refuse,
+            1 => TroubleKind::Hang,
+            2 => TroubleKind::Errors(0.7),
+            3 => TroubleKind::Slow(30.0),
+            _ => TroubleKind::Capacity(0.0),
+        };
+        let edge = |to: &str, timeout| {
+            let delay = Law::Exponential { mean: ms(3) };
+            Edge { delay, timeout: Some(ms(timeout)), ..Edge::to(to) }
+        };
+        let leaf = Service {
+            workers: Some(4),
+            queue: Some(6),
+            time: Law::Exponential { mean: ms(20) },
+            error_rate: 0.1,
+            rate_limit: Some(RateLimit { per_second: 300.0, burst: 20, retry_after: None }),
+            shards,
+            stops_unwanted,
+            ..Service::new("leaf")
+        };
+        let front = Service { calls: vec![edge("leaf", 90)], stops_unwanted, ..Service::new("front") };
+        let trouble =
+            Trouble { service: "leaf".into(), at: ms(at), lasts: ms(lasts), shard: Some(shards), kind };
+        Fleet {
+            clients: vec![Clients { name: "c".into(), count: 7, arrivals, call: edge("front", 150) }],
+            services: vec![front, leaf],
+            troubles: vec![trouble],
+            horizon: ms(3_000),
+            grace: Duration::from_secs(1_000_000),
+            ..Fleet::default()
+        }
+    }
+
+    fn any_fleet() -> impl Any<Value = Fleet> {
+        let arrivals = (any::<bool>(), 20u32..200).prop_map(|(closed, rate)| match closed {
+            true => Arrivals::Closed { think: Law::Exponential { mean: ms(30) } },
+            false => Arrivals::Open { rate: Profile::constant(f64::from(rate)), random: true },
+        });
+        (arrivals, (0u64..2_000, 1u64..1_500, 0u32..5), 1u32..4, any::<bool>())
+            .prop_map(|(arrivals, trouble, shards, stops)| fleet(arrivals, trouble, shards, stops))
+    }
+
+    fn any_strategy() -> impl Any<Value = Strategy> {
+        let parts = (any::<[bool; 8]>(), 1u32..5, 0usize..3, any::<bool>());
+        parts.prop_map(|(on, attempts, scope, per_shard)| {
+            let [breaker, bucket, concurrent, throttle, limiter, adaptive, bulkhead, hedge] = on;
+            let mut budgets: Vec<(BudgetPolicy, Ratio)> = Vec::new();
+            if bucket {
+                // Nothing comes back in the time of a test.
+                let years = Rate::new(1, Duration::from_secs(1_000_000_000)).unwrap();
+                budgets.push((TokenBucket::new(50).refill(years).into(), Ratio::ZERO));
+            }
+            if concurrent {
+                budgets.push((ConcurrentBudget::new(Ratio::percent(20)).floor(3).into(), Ratio::ZERO));
+            }
+            let rate = Rate::new(200, Duration::from_secs(1)).unwrap();
+            let breaker = breaker.then(|| BreakerPolicy::time(ms(500)).min_calls(3));
+            let shared = CommonPolicy {
+                breaker,
+                budgets,
+                throttle: throttle.then(|| ThrottlePolicy::sre(1.5).window(ms(1_000))),
+                limiter: limiter.then(|| LimiterPolicy::new(rate)),
+                adaptive,
+                bulkhead: bulkhead.then(|| BulkheadPolicy::new(3).queue(4).max_wait(ms(70))),
+                hedge: hedge.then(|| HedgePolicy::after(ms(u64::from(attempts) * 10)).max_attempts(3)),
+                ..CommonPolicy::default()
+            };
+            let policy = Policy::exponential(ms(20)).jitter(Jitter::Full).max_attempts(attempts);
+            let strategy = Strategy::from(policy.build().unwrap());
+            Strategy { scope: Scope::ALL[scope], per_shard, ..strategy.sharing(shared) }
+        })
+    }
+
+    /// What is left when all has ended.
+    fn left(fleet: &Fleet, strategy: &Strategy, seed: u64) -> (Tally, Vec<Common>, usize) {
+        let (never, mut scratch, mut pool) = (AtomicBool::new(false), Scratch::default(), Pool::new());
+        let mut recorder = Recorder::new(fleet.frame(ms(100), (1.0, 1.0), None), 7);
+        let mut pulse = Pulse::new(&never, &|_, _| {}, 5_000_000, 7);
+        fleet.run(strategy, Luck::new(seed, 0), &mut scratch, &mut recorder, &mut pulse);
+        assert_eq!((pulse.broken, strategy.shared.check()), (None, Ok(())));
+        recorder.finish(pulse.events, None, &mut pool);
+        let attempts = scratch.attempts.len();
+        (pool.tally, scratch.homes.commons().map(|common| common.clone()).collect(), attempts)
+    }
+
+    proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(96))]
+
+        /// Every call and every attempt ends; every place, permit and token that was not spent is back.
+        #[test]
+        fn nothing_is_lost(fleet in any_fleet(), strategy in any_strategy(), seed: u64) {
+            // Counted is what goes to the leaf, and what the clients ask: all attempts under the strategy are either.
+            let watched = |watch: Option<&str>| {
+                let fleet = Fleet { watch: watch.map(Into::into), ..fleet.clone() };
+                left(&fleet, &strategy, seed)
+            };
+            let ((tally, mut commons, attempts), (leaf, ..)) = (watched(None), watched(Some("leaf")));
+            prop_assert_eq!(tally.calls, tally.succeeded + tally.failed);
+            prop_assert_eq!(tally.unfinished, 0);
+            prop_assert_eq!(attempts, 0);
+            let now = Timestamp::ZERO;
+            let (made, first) = (tally.attempts + leaf.attempts, tally.first_attempts + leaf.first_attempts);
+            let (mut seen, mut spent) = (0, 0);
+            for common in &mut commons {
+                if let Some(bulkhead) = &mut common.bulkhead {
+                    prop_assert_eq!((bulkhead.running(), bulkhead.waiting(now)), (0, 0));
+                }
+                if let Some(breaker) = &common.breaker {
+                    let statistics = breaker.statistics();
+                    seen += statistics.successes + statistics.failures + statistics.ignored;
+                }
+                let mut budgets = common.budgets.iter_mut();
+                if strategy.shared.budgets.first().is_some_and(|(policy, _)| policy.as_str() == "token_bucket") {
+                    spent += 50_000 - budgets.next().map_or(0, |bucket| bucket.balance(now));
+                }
+                // Of the calls under way, of which there are none, and three more.
+                prop_assert!(budgets.all(|budget: &mut Budget| budget.balance(now) == 3_000));
+            }
+            if strategy.shared.breaker.is_some() {
+                prop_assert_eq!(seen, made);
+            }
+            if strategy.shared.budgets.first().is_some_and(|(policy, _)| policy.as_str() == "token_bucket") {
+                prop_assert_eq!(spent, (made - first) * 1_000);
+            }
+        }
+    }
+}

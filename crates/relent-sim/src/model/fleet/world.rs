@@ -895,6 +895,14 @@ impl<T: Copy> Slab<T> {
     }
 }
 
+#[cfg(test)]
+impl<T> Slab<T> {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
 impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self { places: Vec::new(), free: Vec::new() }
