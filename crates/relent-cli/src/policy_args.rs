@@ -6,7 +6,7 @@ use std::{env, fs, io};
 
 use clap::Args;
 use relent_config::{BuiltIn, Checks, Entry, File, Flag, MAX_TEXT, Origin, Reader, Setting};
-use relent_core::Policy;
+use relent_core::{CommonPolicy, Policy};
 
 use crate::exit::Error;
 
@@ -102,6 +102,11 @@ pub(crate) struct Resolved {
 impl Resolved {
     pub(crate) fn policy(&self) -> &Policy {
         self.found.policy()
+    }
+
+    /// What calls of the policy share.
+    pub(crate) fn common(&self) -> &CommonPolicy {
+        self.found.common()
     }
 
     /// The policy's name, if it stands in a file.

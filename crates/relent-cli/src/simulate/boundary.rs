@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
-use relent_core::Policy;
 use relent_sim::{
-    BUILT_INS, Boundary, BuiltIn, Forecast, RunError, Scenario, ScenarioError, Simulation, boundary, built_in,
+    BUILT_INS, Boundary, BuiltIn, Forecast, RunError, Scenario, ScenarioError, Simulation, Strategy, boundary, built_in,
 };
 use serde_json::json;
 
@@ -67,7 +66,7 @@ impl Found {
     pub(super) fn of(
         scenario: &Scenario,
         set: &[String],
-        contenders: Vec<(String, Policy)>,
+        contenders: Vec<(String, Strategy)>,
         range: Range,
         adjust: impl Fn(&mut Scenario),
     ) -> Result<Self, RunError> {
@@ -81,7 +80,7 @@ impl Found {
         progress::announce(forecast(at(range.high)?, &contenders));
         let found = contenders
             .into_iter()
-            .map(|(name, policy)| Ok((name, boundary(&policy, range.low, range.high, STEPS, at)?)));
+            .map(|(name, strategy)| Ok((name, boundary(&strategy, range.low, range.high, STEPS, at)?)));
         let boundaries = found.collect::<Result<_, RunError>>()?;
         Ok(Self { scenario: scenario.clone(), range, boundaries })
     }
@@ -116,10 +115,10 @@ impl Found {
 }
 
 /// Of all loads together, each taken for the highest one.
-fn forecast(scenario: Scenario, contenders: &[(String, Policy)]) -> Forecast {
+fn forecast(scenario: Scenario, contenders: &[(String, Strategy)]) -> Forecast {
     let simulation = contenders
         .iter()
-        .fold(Simulation::new(scenario), |all, (name, policy)| all.contender(name, policy.clone()));
+        .fold(Simulation::new(scenario), |all, (name, strategy)| all.contender(name, strategy.clone()));
     let Forecast { bytes, events } = simulation.estimate();
     Forecast { bytes, events: events.saturating_mul(u64::from(STEPS) + 2) }
 }

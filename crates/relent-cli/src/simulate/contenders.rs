@@ -1,19 +1,42 @@
 //! Who meets in the scenario.
 
+use std::io::Write as _;
+
 use relent_config::BuiltIn;
-use relent_core::Policy;
-use relent_sim::{PREFIX, STRATEGIES, Scenario};
+use relent_sim::{Model, PREFIX, STRATEGIES, Scenario, Strategy};
 
 use super::Args;
 use crate::exit::Error;
 use crate::policy_args::{PolicyFile, Resolved};
+use crate::terminal::style;
 
 /// The policy under test first, then the others.
 pub(super) fn of(
     args: &Args,
     file: Option<&PolicyFile>,
     scenario: &Scenario,
-) -> Result<Vec<(String, Policy)>, Error> {
+) -> Result<Vec<(String, Strategy)>, Error> {
+    let mut contenders = named(args, file, scenario)?;
+    if !matches!(scenario.model, Model::Fleet(_)) {
+        for (name, strategy) in contenders.iter_mut().filter(|(_, strategy)| strategy.shares()) {
+            let note = style::WARNING;
+            // Whoever cannot be told has the figures all the same.
+            let _ = writeln!(
+                anstream::stderr(),
+                "{note}note{note:#}: in {} each call is alone: the budgets, breakers and the like of {name} are left out",
+                scenario.name
+            );
+            *strategy = Strategy::from(strategy.policy.clone());
+        }
+    }
+    Ok(contenders)
+}
+
+fn named(
+    args: &Args,
+    file: Option<&PolicyFile>,
+    scenario: &Scenario,
+) -> Result<Vec<(String, Strategy)>, Error> {
     let asked = args.policy.is_given();
     if args.vs.is_empty() && !asked {
         return Ok(scenario.line_up.clone());
@@ -34,7 +57,7 @@ pub(super) fn of(
     Ok(contenders)
 }
 
-fn under_test(args: &Args, scenario: &Scenario) -> Result<(String, Policy), Error> {
+fn under_test(args: &Args, scenario: &Scenario) -> Result<(String, Strategy), Error> {
     if let Some(name) = args.policy.policy.as_deref().filter(|name| name.starts_with(PREFIX)) {
         if args.policy.has_options() {
             return Err(Error::usage(format!(
@@ -45,7 +68,13 @@ fn under_test(args: &Args, scenario: &Scenario) -> Result<(String, Policy), Erro
         return Ok((name.to_owned(), strategy("--policy", name, scenario)?));
     }
     let resolved = args.policy.resolve(BuiltIn::Library, &[])?;
-    Ok((name_of(&resolved), resolved.policy().clone()))
+    let strategy = Strategy::from(resolved.policy().clone()).sharing(resolved.common().clone());
+    Ok((name_of(&resolved), strategy))
+}
+
+/// A policy of a file with what its calls share.
+pub(super) fn of_policy(resolved: &relent_config::Resolved) -> Strategy {
+    Strategy::from(resolved.policy().clone()).sharing(resolved.common().clone())
 }
 
 fn name_of(resolved: &Resolved) -> String {
@@ -57,7 +86,7 @@ fn name_of(resolved: &Resolved) -> String {
     }
 }
 
-fn rival(name: &str, file: Option<&PolicyFile>, scenario: &Scenario) -> Result<Policy, Error> {
+fn rival(name: &str, file: Option<&PolicyFile>, scenario: &Scenario) -> Result<Strategy, Error> {
     if name.starts_with(PREFIX) {
         return strategy("--vs", name, scenario);
     }
@@ -69,8 +98,8 @@ fn rival(name: &str, file: Option<&PolicyFile>, scenario: &Scenario) -> Result<P
             false => error.help(format!("name one with --config FILE, or a built-in strategy: {PREFIX}full")),
         });
     };
-    match found.file.policy(name) {
-        Ok(policy) => Ok(policy.clone()),
+    match found.file.resolved(name) {
+        Ok(resolved) => Ok(of_policy(resolved)),
         Err(_) if a_strategy() => {
             let what = format!("--vs {name}: {} has no policy of this name", found.file.file_name());
             Err(Error::usage(what).help(format!("the built-in strategy is --vs {PREFIX}{name}")))
@@ -81,9 +110,9 @@ fn rival(name: &str, file: Option<&PolicyFile>, scenario: &Scenario) -> Result<P
 }
 
 /// The built-in strategy with the scenario's numbers.
-fn strategy(option: &str, name: &str, scenario: &Scenario) -> Result<Policy, Error> {
-    match scenario.strategies.policy(name) {
-        Some(Ok(policy)) => Ok(policy),
+fn strategy(option: &str, name: &str, scenario: &Scenario) -> Result<Strategy, Error> {
+    match scenario.strategies.strategy(name) {
+        Some(Ok(strategy)) => Ok(strategy),
         Some(Err(error)) => Err(Error::usage(format!("{option} {name}: {error}"))),
         None => {
             let known = STRATEGIES.map(|(name, _)| name).join(", ");

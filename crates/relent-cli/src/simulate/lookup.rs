@@ -3,16 +3,16 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use relent_core::Policy;
-use relent_sim::{BUILT_INS, ReadErrors, Scenario, built_in, read_scenario, scenario_names};
+use relent_sim::{BUILT_INS, ReadErrors, Scenario, Strategy, built_in, read_scenario, scenario_names};
 
+use super::contenders;
 use crate::exit::Error;
 use crate::policy_args::{PolicyFile, text_of};
 
 /// A file of this name, or a table of the policy file, or a built-in scenario.
 pub(super) fn scenario(name: &str, set: &[String], policies: Option<&PolicyFile>) -> Result<Scenario, Error> {
     let options = set.iter().map(|option| split(option)).collect::<Result<Vec<_>, _>>()?;
-    let resolve = |policy: &str| Some(policies?.file.policy(policy).ok()?.clone());
+    let resolve = |policy: &str| Some(contenders::of_policy(policies?.file.resolved(policy).ok()?));
     if is_file(name) {
         refuse_options(&options, name)?;
         return of_file(name, &resolve);
@@ -49,7 +49,7 @@ fn has(policies: &PolicyFile, name: &str) -> bool {
     scenario_names(&policies.text).iter().any(|known| known == name)
 }
 
-fn of_file(name: &str, resolve: &dyn Fn(&str) -> Option<Policy>) -> Result<Scenario, Error> {
+fn of_file(name: &str, resolve: &dyn Fn(&str) -> Option<Strategy>) -> Result<Scenario, Error> {
     let text = text_of(Path::new(name))
         .map_err(|source| Error::Failure { what: format!("reading the scenario {name}"), source })?;
     let scenarios = scenario_names(&text);

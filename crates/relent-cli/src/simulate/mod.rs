@@ -12,8 +12,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use relent_core::Policy;
-use relent_sim::{RunError, Scenario, Simulation};
+use relent_sim::{RunError, Scenario, Simulation, Strategy};
 
 use crate::exit::{Error, ExitCode};
 use crate::policy_args::PolicyArgs;
@@ -161,7 +160,7 @@ fn look_for_boundary(
     args: &Args,
     range: boundary::Range,
     scenario: &Scenario,
-    contenders: Vec<(String, Policy)>,
+    contenders: Vec<(String, Strategy)>,
     seed: Option<u64>,
     terminal: Terminal,
 ) -> Result<ExitCode, Error> {

@@ -121,7 +121,7 @@ pub(super) fn hedging(options: &mut Options<'_>) -> Made {
 
 pub(super) fn overload(options: &mut Options<'_>) -> Made {
     let capacity = options.rate("capacity")?;
-    let limit = RateLimit { per_second: capacity, burst: 1, retry_after: None };
+    let limit = RateLimit { per_second: capacity, burst: capacity.max(1.0) as u32, retry_after: None };
     let fleet = Fleet {
         clients: clients(options.positive("clients")?, poisson(options.rate("rate")?), network("service")),
         services: vec![Service { rate_limit: Some(limit), ..Service::new("service") }],
