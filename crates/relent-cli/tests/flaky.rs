@@ -117,7 +117,7 @@ fn signals_end_it_when_requests_are_answered() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let place = Place::new("flaky-impatient");
-    let mut server = Server::start(&mut place.relent(&["flaky", "--script", "hang", "--quiet"]));
+    let mut server = Server::start(&mut place.relent(&["flaky", "--script", "slow(1m)", "--quiet"]));
     let mut stream = TcpStream::connect(&server.address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     while !server.ask("GET /_flaky/counters", "").contains("\"requests\": 1") {}
