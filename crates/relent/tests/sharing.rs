@@ -364,7 +364,7 @@ fn a_call_of_priority_takes_what_is_kept_for_it() {
 #[test]
 fn a_keeper_fetches_before_each_question_and_stores_after_it() {
     #[derive(Debug, Default)]
-    struct Counts(std::sync::Mutex<(u32, u32)>);
+    struct Counts(Mutex<(u32, u32)>);
     impl relent::Keeper for Counts {
         fn fetch(&self) {
             let mut counts = self.0.lock().unwrap();
@@ -376,8 +376,8 @@ fn a_keeper_fetches_before_each_question_and_stores_after_it() {
             self.0.lock().unwrap().1 += 1;
         }
     }
-    let counts = std::sync::Arc::new(Counts::default());
-    let keeper = std::sync::Arc::clone(&counts);
+    let counts = Arc::new(Counts::default());
+    let keeper = Arc::clone(&counts);
     let retrier = Retrier::new(Policy::default()).budget(Quota::new(5, 1)).keeper(keeper).build().unwrap();
     let target = retrier.at("a");
     let report = target
