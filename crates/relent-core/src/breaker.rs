@@ -502,12 +502,22 @@ impl Breaker {
     /// Where it is. The mode stands beside it.
     pub fn state(&mut self, now: Timestamp) -> BreakerState {
         self.advance(now);
+        self.latest_state()
+    }
+
+    /// Where it was when it was asked last: time may have passed since.
+    pub const fn latest_state(&self) -> BreakerState {
         match self.phase {
             Phase::Closed => BreakerState::Closed,
             Phase::Returning { .. } => BreakerState::Returning,
             Phase::Open { .. } => BreakerState::Open,
             Phase::HalfOpen => BreakerState::HalfOpen,
         }
+    }
+
+    /// The number of the state that it is in: results of an attempt that was admitted under another one come too late.
+    pub const fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// When attempts will be admitted again, if none is now and only time is missing.

@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use crate::{
-    AdaptiveRate, BackoffMemory, Breaker, Budget, Bulkhead, Class, Entry, Latencies, Limiter, Moment,
-    Outcome, Permit, Place, Priority, Reason, Reservation, Shared, Source, Stake, Start, Throttle, Ticket,
-    Timestamp, Turn,
+    AdaptiveRate, BackoffMemory, Breaker, BreakerChange, Budget, BudgetRefusal, Bulkhead, Class, Entry,
+    Latencies, Limiter, Moment, News, Outcome, Permit, Place, Priority, Reason, Reservation, Shared, Source,
+    Stake, Start, Throttle, Ticket, Timestamp, Turn,
 };
 
 /// How many budgets a call may draw on: what it holds of each lives beside it.
@@ -118,6 +118,7 @@ pub struct Held {
     priority: Priority,
     known: Known,
     refused_by: Option<u8>,
+    news: News,
     attempt: Attempt,
 }
 
@@ -178,7 +179,7 @@ impl Held {
 
     /// Goes on from an attempt that ran beside others: the retry that was granted after it is the call's next attempt.
     pub fn go_on(&mut self, from: Self) {
-        (self.refused_by, self.attempt) = (from.refused_by, from.attempt);
+        (self.refused_by, self.news, self.attempt) = (from.refused_by, from.news, from.attempt);
     }
 
     /// How much the call matters.
@@ -189,6 +190,11 @@ impl Held {
     /// Whether its end may depend on when it comes: an attempt runs, or has a word to be told.
     pub const fn is_pending(&self) -> bool {
         self.attempt.is_running() || self.attempt.let_pass
+    }
+
+    /// What there is to tell of the breaker and the budgets since this was asked last: once.
+    pub fn news(&mut self) -> News {
+        core::mem::take(&mut self.news)
     }
 
     /// The number under which it waits in the bulkhead's queue, if it does.
@@ -254,7 +260,7 @@ impl<P: Parts> Shared for Share<'_, P> {
         let now = known(now);
         self.for_each_stake(|budget, stake| budget.settle(outcome, stake, now));
         if let Some(permit) = self.held.attempt.permit.take() {
-            self.parts.breaker(|breaker| breaker.settle(permit, outcome, now));
+            self.ask_breaker(|breaker| breaker.settle(permit, outcome, now));
         }
         if let Some(since) = self.held.attempt.since.take() {
             self.parts.latencies(|latencies| latencies.settle(outcome.class, now.since(since), now));
@@ -279,7 +285,7 @@ impl<P: Parts> Shared for Share<'_, P> {
                 }
             }
         }
-        let permit = match self.parts.breaker(|breaker| breaker.admit(now)) {
+        let permit = match self.ask_breaker(|breaker| breaker.admit(now)) {
             Some(Err(_)) => return Start::Stop { reason: Reason::CircuitOpen },
             Some(Ok(permit)) => Some(permit),
             None => None,
@@ -309,20 +315,24 @@ impl<P: Parts> Shared for Share<'_, P> {
 
     #[inline]
     fn ready_at(&mut self, now: Option<Timestamp>) -> Option<Timestamp> {
-        self.parts.breaker(|breaker| breaker.ready_at(known(now))).flatten()
+        self.ask_breaker(|breaker| breaker.ready_at(known(now))).flatten()
     }
 
     fn withdraw(&mut self, outcome: &Outcome, now: Option<Timestamp>) -> Result<(), Reason> {
         let now = known(now);
         let Held { attempt, priority, .. } = &mut *self.held;
-        let refused_by = attempt.stakes.iter_mut().enumerate().find_map(|(index, stake)| {
+        let refusal = attempt.stakes.iter_mut().enumerate().find_map(|(index, stake)| {
             let class = outcome.class;
-            let granted = self.parts.budget(index, |budget| budget.withdraw(class, *priority, stake, now));
-            (granted == Some(false)).then_some(index)
+            let refused = self.parts.budget(index, |budget| {
+                let granted = budget.withdraw(class, *priority, stake, now);
+                (!granted).then(|| budget.balance(now))
+            });
+            let budget = u8::try_from(index).ok()?;
+            refused.flatten().map(|balance| BudgetRefusal { budget, balance })
         });
-        if let Some(index) = refused_by {
+        if let Some(refusal) = refusal {
             // Those before get back what they gave: a retry that does not happen costs nobody anything.
-            self.held.refused_by = u8::try_from(index).ok();
+            (self.held.refused_by, self.held.news.budget) = (Some(refusal.budget), Some(refusal));
             self.for_each_stake(Budget::put_back);
             return Err(Reason::BudgetExhausted);
         }
@@ -431,6 +441,23 @@ impl<P: Parts> Share<'_, P> {
             }
             Some(Entry::Full) => Start::Stop { reason: Reason::BulkheadFull },
         }
+    }
+
+    /// Asks the breaker, and keeps in mind whether that has changed it.
+    #[inline]
+    fn ask_breaker<R>(&mut self, ask: impl FnOnce(&mut Breaker) -> R) -> Option<R> {
+        let (answer, change) = self.parts.breaker(|breaker| {
+            let from = breaker.latest_state();
+            let answer = ask(breaker);
+            let (to, generation) = (breaker.latest_state(), breaker.generation());
+            (answer, (from != to).then_some(BreakerChange { from, to, generation }))
+        })?;
+        if let Some(change) = change {
+            // Of several, from where it was to where it is.
+            let from = self.held.news.breaker.map_or(change.from, |before| before.from);
+            self.held.news.breaker = Some(BreakerChange { from, ..change });
+        }
+        Some(answer)
     }
 
     /// Gives the place in the bulkhead back.

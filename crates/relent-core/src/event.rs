@@ -1,6 +1,6 @@
 //! What happened in a call, in ids and numbers. The `relent` crate adds names, targets and texts.
 
-use crate::{Class, Decision, Reason, RuleId};
+use crate::{BreakerState, Class, Decision, Reason, RuleId};
 
 /// Something that happened in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,20 @@ pub enum Event {
         /// What.
         hedge: Hedge,
     },
+    /// The breaker has changed its state: by this call's attempt, or because time has passed when it asked.
+    BreakerState {
+        /// The number of the attempt that ended, or that asked to be admitted.
+        attempt: u32,
+        /// How.
+        change: BreakerChange,
+    },
+    /// A budget had not enough for a retry or a hedge.
+    Budget {
+        /// The number of the attempt that ended, or the one that a hedge would have had.
+        attempt: u32,
+        /// Which one, and what it held.
+        refusal: BudgetRefusal,
+    },
     /// The call ended without success.
     GaveUp {
         /// How many attempts were made; 0 where none was admitted.
@@ -54,10 +68,41 @@ impl Event {
             Self::AttemptStarted { .. } => "attempt_started",
             Self::Decision { .. } => "decision",
             Self::Hedge { .. } => "hedge",
+            Self::BreakerState { .. } => "breaker_state",
+            Self::Budget { .. } => "budget",
             Self::GaveUp { .. } => "gave_up",
             Self::Fallback { .. } => "fallback",
         }
     }
+}
+
+/// A breaker's change of state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerChange {
+    /// Where it was.
+    pub from: BreakerState,
+    /// Where it is now.
+    pub to: BreakerState,
+    /// The number of the new state ([`Breaker::generation`](crate::Breaker::generation)).
+    pub generation: u64,
+}
+
+/// That a budget had not enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetRefusal {
+    /// Its place among the target's budgets, from 0.
+    pub budget: u8,
+    /// What it held ([`Budget::balance`](crate::Budget::balance)), in thousandths.
+    pub balance: u64,
+}
+
+/// What a call has to tell of what it shares, since it was asked last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// The breaker has changed its state.
+    pub breaker: Option<BreakerChange>,
+    /// A budget has refused.
+    pub budget: Option<BudgetRefusal>,
 }
 
 /// What happened to an attempt that runs beside others.

@@ -81,7 +81,7 @@ pub use chaos::{ChaosPolicy, Fault, Harm};
 pub use class::{Class, Classes, Reason, Source, UnknownWord};
 pub use common::{Common, Held, MAX_BUDGETS, Parts, Share};
 pub use entropy::{Dice, entropy};
-pub use event::{Event, Hedge};
+pub use event::{BreakerChange, BudgetRefusal, Event, Hedge, News};
 pub use hedge::{HedgeAfter, HedgePolicy, HedgeStep, Race, RaceEnd};
 pub use hint::{Hint, HintMode, HintPolicy, OverMax};
 pub use jitter::Jitter;

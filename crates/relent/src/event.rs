@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-use relent_core::{Class, Decision, Event as Happened, Hedge, Reason, Source};
+use relent_core::{BreakerChange, BudgetRefusal, Class, Decision, Event as Happened, Hedge, Reason, Source};
 
 /// Something that happened in a call. All events are sent from one place, and [`Record`] is their one schema.
 #[derive(Debug)]
@@ -43,7 +43,9 @@ impl<E> Event<'_, E> {
         match self.happened {
             Happened::AttemptStarted { attempt }
             | Happened::Decision { attempt, .. }
-            | Happened::Hedge { attempt, .. } => attempt,
+            | Happened::Hedge { attempt, .. }
+            | Happened::BreakerState { attempt, .. }
+            | Happened::Budget { attempt, .. } => attempt,
             Happened::GaveUp { attempts, .. } | Happened::Fallback { attempts, .. } => attempts,
             _ => 0,
         }
@@ -71,6 +73,22 @@ impl<E> Event<'_, E> {
     pub fn hedge(&self) -> Option<Hedge> {
         match self.happened {
             Happened::Hedge { hedge, .. } => Some(hedge),
+            _ => None,
+        }
+    }
+
+    /// How the breaker changed its state, in a `breaker_state` event.
+    pub fn breaker(&self) -> Option<BreakerChange> {
+        match self.happened {
+            Happened::BreakerState { change, .. } => Some(change),
+            _ => None,
+        }
+    }
+
+    /// Which budget refused and what it held, in a `budget` event.
+    pub fn refusal(&self) -> Option<BudgetRefusal> {
+        match self.happened {
+            Happened::Budget { refusal, .. } => Some(refusal),
             _ => None,
         }
     }
@@ -127,6 +145,10 @@ impl<E: fmt::Display> Event<'_, E> {
             source: wait.map(|(_, source)| source.as_str()),
             reason: self.reason().map(Reason::as_str),
             hedge: self.hedge().map(|hedge| hedge.as_str()),
+            from: self.breaker().map(|change| change.from.as_str()),
+            to: self.breaker().map(|change| change.to.as_str()),
+            generation: self.breaker().map(|change| change.generation),
+            balance: self.refusal().map(|refusal| refusal.balance as f64 / 1e3),
             answered: self.answered(),
             budget: self.budget,
             elapsed_ms: self.elapsed.map(millis),
@@ -157,6 +179,12 @@ impl<E: fmt::Display> fmt::Display for Event<'_, E> {
                 let did = if answered { "answered" } else { "could not answer" };
                 write!(f, "a fallback {did} after {attempt} attempt{plural}")?;
                 return self.write_error(f, "; ");
+            }
+            Happened::BreakerState { change: BreakerChange { from, to, .. }, .. } => {
+                return write!(f, "the breaker was {} and is {}", from.as_str(), to.as_str());
+            }
+            Happened::Budget { refusal: BudgetRefusal { budget, balance }, .. } => {
+                return write!(f, "budget {budget} refused with {} left", balance as f64 / 1e3);
             }
             _ => write!(f, "attempt {attempt}")?,
         }
@@ -252,6 +280,18 @@ pub struct Record {
     /// Whether the fallback answered.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub answered: Option<bool>,
+    /// Where the breaker was: `closed`, `open`, `half_open`, `returning`.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub from: Option<&'static str>,
+    /// Where the breaker is now.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub to: Option<&'static str>,
+    /// The number of the breaker's new state.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub generation: Option<u64>,
+    /// What the budget that refused held: tokens, or retries.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub balance: Option<f64>,
     /// Which of the target's budgets refused the retry, from 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub budget: Option<usize>,

@@ -100,10 +100,11 @@ mod token;
 mod with;
 
 pub use relent_core::{
-    AdaptiveRate, BackoffMemory, Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState,
-    BreakerStatistics, Budget, BudgetPolicy, BudgetSnapshot, Bulkhead, BulkheadPolicy, CommonPolicy,
-    ConcurrentBudget, Hedge, HedgeAfter, HedgePolicy, Latencies, Limiter, LimiterPolicy, MemoryPolicy,
-    Priority, Quota, Rate, Ratio, Throttle, ThrottlePolicy, TokenBucket, WindowBudget,
+    AdaptiveRate, BackoffMemory, Breaker, BreakerChange, BreakerMode, BreakerPolicy, BreakerSnapshot,
+    BreakerState, BreakerStatistics, Budget, BudgetPolicy, BudgetRefusal, BudgetSnapshot, Bulkhead,
+    BulkheadPolicy, CommonPolicy, ConcurrentBudget, Hedge, HedgeAfter, HedgePolicy, Latencies, Limiter,
+    LimiterPolicy, MemoryPolicy, News, Priority, Quota, Rate, Ratio, Throttle, ThrottlePolicy, TokenBucket,
+    WindowBudget,
 };
 pub use relent_core::{
     Backoff, Bound, Class, Classes, Count, Deadline, Decision, First, Hint, HintMode, HintPolicy, Jitter,

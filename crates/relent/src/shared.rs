@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use relent_core::{
     AdaptiveRate, BackoffMemory, Breaker, Budget, Bulkhead, HedgePolicy, Held, Latencies, Limiter, Moment,
-    Outcome, Parts, Priority, Reason, Share, Shared, Start, Throttle, Timestamp,
+    News, Outcome, Parts, Priority, Reason, Share, Shared, Start, Throttle, Timestamp,
 };
 
 use crate::sync::{Mutex, MutexGuard};
@@ -187,7 +187,7 @@ impl Parts for &State {
 ///
 /// ```
 /// use relent::{BulkheadPolicy, Class, Policy, Reason, Retrier};
-/// use relent_core::{Call, Moment, Outcome, Shared, Start};
+/// use relent_core::{Call, Moment, News, Outcome, Shared, Start};
 ///
 /// let retrier = Retrier::new(Policy::default()).bulkhead(BulkheadPolicy::new(1)).build()?;
 /// let target = retrier.at("host:443");
@@ -230,6 +230,11 @@ impl<T: Clock> Member<T> {
     /// bell that has rung for nothing is replaced when it does.
     pub fn turn(&self) -> Option<Token> {
         self.state.bells.of(self.held.queued()?)
+    }
+
+    /// What there is to tell of the breaker and the budgets since this was asked last: once.
+    pub fn news(&mut self) -> News {
+        self.held.news()
     }
 
     /// Which budget refused the last retry, by its index.

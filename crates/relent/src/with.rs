@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relent_core::{Alone, HedgePolicy, Held, Outcome, Policy, Priority, Timestamp};
+use relent_core::{Alone, HedgePolicy, Held, News, Outcome, Policy, Priority, Timestamp};
 
 use crate::attempt::Key;
 use crate::{Clock, Event, Failure, Member, Target, Targets, Token};
@@ -188,6 +188,9 @@ pub trait Membership: relent_core::Shared {
     /// Which budget refused the last retry, by its index.
     fn refused_by(&self) -> Option<usize>;
 
+    /// What there is to tell of it, once.
+    fn news(&mut self) -> News;
+
     /// What ends a wait for its turn.
     fn turn(&self) -> Option<Token>;
 
@@ -226,6 +229,11 @@ impl Membership for Alone {
 
     fn refused_by(&self) -> Option<usize> {
         None
+    }
+
+    #[inline]
+    fn news(&mut self) -> News {
+        News::default()
     }
 
     #[inline]
@@ -271,6 +279,10 @@ impl<T: Clock> Membership for Member<T> {
 
     fn refused_by(&self) -> Option<usize> {
         Self::refused_by(self)
+    }
+
+    fn news(&mut self) -> News {
+        Self::news(self)
     }
 
     fn turn(&self) -> Option<Token> {

@@ -162,7 +162,7 @@ fn what_cannot_work_is_refused_when_it_is_built() {
         (new().budget(Quota::new(0, 1)), "capacity"),
         (new().budget_with_reserve(WindowBudget::new(Ratio::ONE), Ratio::ONE), "budget_share"),
         (new().bulkhead(BulkheadPolicy::new(0)), "capacity"),
-        (new().bulkhead(BulkheadPolicy::new(1).queue(1).max_wait(Duration::ZERO)), "bulkhead.queue"),
+        (new().bulkhead(BulkheadPolicy::new(1).queue(1).max_wait(Duration::ZERO)), "queue"),
         (new().max_targets(0), "max_targets"),
         (fifth, "budget"),
     ] {

@@ -15,10 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use relent::testing::{Clock, Script};
+use relent::testing::{Clock, Recorder, Script};
 use relent::{
-    Backoff, BreakerPolicy, BreakerState, BulkheadPolicy, Class, Jitter, LimiterPolicy, Policy, Quota, Rate,
-    Ratio, Reason, Report, Retrier, RetrierBuilder, Schedule, Target, ThrottlePolicy, Timestamp,
+    Backoff, BreakerPolicy, BreakerState, Budget, BulkheadPolicy, Class, Jitter, LimiterPolicy, Policy,
+    Priority, Quota, Rate, Ratio, Reason, Report, Retrier, RetrierBuilder, Schedule, Target, ThrottlePolicy,
+    Timestamp,
 };
 
 type Outcome = Result<u32, &'static str>;
@@ -340,13 +341,61 @@ fn the_event_says_which_budget_refused() {
             ("attempt_started", 1, None),
             ("decision", 1, None),
             ("attempt_started", 2, None),
+            ("budget", 2, Some(1)),
             ("decision", 2, Some(1)),
             ("gave_up", 2, Some(1)),
             ("attempt_started", 1, None),
+            ("budget", 1, Some(1)),
             ("decision", 1, Some(1)),
             ("gave_up", 1, Some(1)),
         ]
     );
+}
+
+#[test]
+fn events_tell_what_becomes_of_the_breaker_and_what_a_budget_held() {
+    let (clock, recorder) = (Clock::new(), Recorder::new());
+    let target = target(|retrier| {
+        retrier.breaker(breaker(2, Duration::from_millis(300))).budget(Quota::new(7, 3).first_success(0))
+    });
+    let call = |script: &[Outcome]| {
+        let script = Script::new(script.iter().copied());
+        let call = target.blocking().when(|_: &&str| Class::Transient).timer(clock.clone());
+        call.notify(recorder.hook()).retry_report(|_attempt| script.next())
+    };
+    // The second failure opens it; the probe closes it; then the quota is too low for another retry.
+    assert_eq!(call(&[BUSY, BUSY]).reason, Reason::CircuitOpen);
+    assert_eq!(call(&[]).reason, Reason::CircuitOpen);
+    clock.advance(Duration::from_millis(300));
+    assert_eq!(call(&[OK]).reason, Reason::Succeeded);
+    target.budgets()[0].with(|budget| *budget = Budget::new(Quota::new(7, 7)).unwrap());
+    assert_eq!(call(&[BUSY, OK]).reason, Reason::Succeeded);
+    target.budgets()[0].with(|budget| {
+        *budget = Budget::new(Quota::new(7, 3)).unwrap();
+        for _ in 0..2 {
+            let mut stake = relent_core::Stake::default();
+            assert!(budget.withdraw(Class::Transient, Priority::Normal, &mut stake, Timestamp::ZERO));
+        }
+    });
+    assert_eq!(call(&[BUSY]).reason, Reason::BudgetExhausted);
+    let events = recorder.events();
+    let told = events.iter().filter(|event| matches!(event.event, "breaker_state" | "budget"));
+    let told: Vec<_> = told.map(|it| (it.event, it.attempt, it.from, it.to, it.balance)).collect();
+    let state = |attempt, from, to| ("breaker_state", attempt, Some(from), Some(to), None);
+    assert_eq!(
+        told,
+        [
+            state(2, "closed", "open"),
+            state(1, "open", "half_open"),
+            state(1, "half_open", "closed"),
+            ("budget", 1, None, None, Some(1.0)),
+        ]
+    );
+    let generations: Vec<_> = events.iter().filter_map(|event| event.generation).collect();
+    assert_eq!(generations.windows(2).map(|two| two[1] - two[0]).collect::<Vec<_>>(), [1, 1]);
+    // A state is told before the decision that follows from it.
+    let kinds: Vec<_> = events.iter().take(5).map(|event| event.event).collect();
+    assert_eq!(kinds, ["attempt_started", "decision", "attempt_started", "breaker_state", "decision"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use relent_core::{
-    Call, Class, Decision, Event as Happened, Moment, Outcome, Policy, Reason, Repeat, Start, Timestamp,
+    Call, Class, Decision, Event as Happened, Moment, News, Outcome, Policy, Reason, Repeat, Start, Timestamp,
 };
 
 use crate::attempt::Key;
@@ -130,7 +130,10 @@ where
         let spread = self.policy.backoff().spread_of_first() > Duration::ZERO;
         let entropy =
             if spread { chance::draw(self.policy, 0) } else { self.entropy_to_admit(self.call.attempts()) };
-        self.call.start(self.policy, &mut self.member, Moment { now: self.attempt_began, entropy })
+        let start =
+            self.call.start(self.policy, &mut self.member, Moment { now: self.attempt_began, entropy });
+        self.tell_news(1, self.attempt_began);
+        start
     }
 
     /// Whether the attempt after a wait may begin.
@@ -140,7 +143,10 @@ where
         }
         self.attempt_began = self.now();
         let entropy = self.entropy_to_admit(self.call.attempts());
-        self.call.admit(self.policy, &mut self.member, Moment { now: self.attempt_began, entropy })
+        let start =
+            self.call.admit(self.policy, &mut self.member, Moment { now: self.attempt_began, entropy });
+        self.tell_news(self.call.attempts().saturating_add(1), self.attempt_began);
+        start
     }
 
     /// The attempt that begins now.
@@ -223,6 +229,7 @@ where
         error: Option<&E>,
         now: Option<Timestamp>,
     ) {
+        self.tell_news(attempt, now);
         self.remember(attempt, outcome.class, Some(decision), now);
         let rule = self.policy.rule_for(outcome).filter(|_| outcome.class.is_failure());
         self.tell(Happened::Decision { attempt, class: outcome.class, rule, decision }, error, now);
@@ -339,6 +346,20 @@ where
         }
     }
 
+    /// What has changed in what is shared.
+    pub(super) fn tell_news(&mut self, attempt: u32, now: Option<Timestamp>) {
+        if !N::LISTENS || !M::SHARES {
+            return;
+        }
+        let News { breaker, budget } = self.member.news();
+        if let Some(change) = breaker {
+            self.tell(Happened::BreakerState { attempt, change }, None, now);
+        }
+        if let Some(refusal) = budget {
+            self.tell(Happened::Budget { attempt, refusal }, None, now);
+        }
+    }
+
     /// The one place that sends events.
     pub(super) fn tell(&mut self, happened: Happened, error: Option<&E>, now: Option<Timestamp>) {
         if !N::LISTENS {
@@ -347,7 +368,9 @@ where
         let attempt = match happened {
             Happened::AttemptStarted { attempt }
             | Happened::Decision { attempt, .. }
-            | Happened::Hedge { attempt, .. } => attempt,
+            | Happened::Hedge { attempt, .. }
+            | Happened::BreakerState { attempt, .. }
+            | Happened::Budget { attempt, .. } => attempt,
             _ => self.call.attempts().max(1),
         };
         let event = Event {

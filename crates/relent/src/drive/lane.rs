@@ -114,6 +114,7 @@ where
                 Err(reason) => {
                     // Nothing but which budget refused it.
                     self.member.go_on(member);
+                    self.tell_news(number, Some(now));
                     self.tell_hedge(number, Hedge::Suppressed { reason }, now);
                     let failed = heat.failed.map_or(number, |failed| failed.number);
                     let moment = Moment::at(now, self.entropy_after(failed, &outcome));
@@ -150,6 +151,7 @@ where
                 self.decided(number, &outcome, decision, ended.error(), Some(now));
             }
             None => {
+                self.tell_news(number, Some(now));
                 let lost = heat.race.running() > 0;
                 if lost {
                     self.tell_lost(number, outcome.class, Some(ended), now);
