@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use relent_core::{
-    Alone, Backoff, BackoffMemory, Call, Class, Common, Decision, Held, Jitter, MemoryPolicy, Moment,
-    Outcome, Policy, Schedule, Share, Shared, Timestamp,
+    Alone, Backoff, BackoffMemory, Call, Class, Common, Count, Decision, Held, Jitter, MemoryPolicy, Moment,
+    Outcome, Policy, Rule, Schedule, Share, Shared, Timestamp,
 };
 
 const FAILED: Outcome = Outcome::of(Class::Transient);
@@ -82,6 +82,15 @@ fn a_thousand_failures_at_once_are_one_step() {
 }
 
 #[test]
+fn a_clock_that_steps_back_brings_no_time() {
+    let mut memory = memory();
+    for second in [10, 0, 10, 5, 10] {
+        memory.settle(&FAILED, ms(second * 1_000));
+    }
+    assert_eq!(memory.step(ms(10_000)), 1);
+}
+
+#[test]
 fn a_success_takes_nothing_away_and_time_does() {
     let mut memory = memory();
     (0..=400).for_each(|second| memory.settle(&FAILED, ms(second * 100)));
@@ -111,11 +120,14 @@ fn what_says_nothing_changes_nothing() {
     for class in [Class::Cancelled, Class::Ignored] {
         told.settle(&Outcome::of(class), ms(9_000));
     }
+    // The time before it is all the failure's.
     for memory in [&mut memory, &mut told] {
-        memory.settle(&Outcome::of(Class::Permanent), ms(10_000));
+        memory.settle(&FAILED, ms(10_000));
     }
     assert_eq!(memory.level(ms(10_000)), told.level(ms(10_000)));
-    assert_eq!(memory.level(ms(10_000)), 0.125 / 2.0);
+    assert_eq!(memory.level(ms(10_000)), 0.125 / 2.0 + 0.125);
+    memory.settle(&Outcome::of(Class::Permanent), ms(20_000));
+    assert_eq!(memory.level(ms(20_000)), (0.125 / 2.0 + 0.125) / 2.0);
 }
 
 #[test]
@@ -170,6 +182,20 @@ fn a_success_in_between_does_not_begin_the_waits_anew() {
     let mut held = Held::default();
     let mut share = Share { parts: &mut common, held: &mut held };
     assert_eq!(waits(&policy(), &mut share, ms(30_200)), [6_400, 12_800, 20_000]);
+}
+
+#[test]
+fn a_rule_that_counts_its_own_failures_goes_on_there_too() {
+    let own = Backoff::new(Schedule::Linear { initial: millis(100), step: millis(100) }).jitter(Jitter::None);
+    let policy = policy().to_builder().rule(Rule::on(Class::Transient).backoff(own).count(Count::Own));
+    let policy = policy.build().unwrap();
+    assert_eq!(waits(&policy, &mut Alone, ms(0)), [100, 200, 300]);
+    let mut common = Common { memory: Some(memory()), ..Common::default() };
+    let memory = common.memory.as_mut().unwrap();
+    (0..=300).for_each(|tenth| memory.settle(&FAILED, ms(tenth * 100)));
+    let mut held = Held::default();
+    let mut share = Share { parts: &mut common, held: &mut held };
+    assert_eq!(waits(&policy, &mut share, ms(30_000))[0], 700);
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {

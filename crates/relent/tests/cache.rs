@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use relent::testing::Clock;
@@ -145,6 +145,28 @@ fn what_was_forgotten_under_way_reaches_who_waits_and_is_not_kept() {
     assert_eq!(attempts.get(), 2);
 }
 
+#[test]
+fn one_that_was_forgotten_does_not_end_the_one_that_followed_it() {
+    let clock = Clock::new();
+    let cache = cache(&clock);
+    let attempts = Cell::new(0);
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut old = pin!(cache.get("key", || counted(&clock, &attempts, Ok(1))));
+    assert!(old.as_mut().poll(context).is_pending());
+    cache.forget(&"key");
+    clock.advance(SECOND / 2);
+    let mut new = pin!(cache.get("key", || counted(&clock, &attempts, Ok(2))));
+    assert!(new.as_mut().poll(context).is_pending());
+    clock.advance(SECOND / 2);
+    assert_eq!(old.as_mut().poll(context), Poll::Ready(Ok(1)));
+    let mut third = pin!(cache.get("key", || counted(&clock, &attempts, Ok(3))));
+    assert!(third.as_mut().poll(context).is_pending());
+    clock.advance(SECOND / 2);
+    assert_eq!(new.as_mut().poll(context), Poll::Ready(Ok(2)));
+    assert_eq!(third.as_mut().poll(context), Poll::Ready(Ok(2)));
+    assert_eq!(attempts.get(), 2);
+}
+
 /// Five ask; one after another is dropped before its poll number so-and-so. The others all get an answer.
 #[test]
 fn wherever_one_is_dropped_the_others_get_their_answer_and_nothing_is_left() {
@@ -213,27 +235,50 @@ fn a_chain_of_dropped_attempts_ends_with_the_last_one() {
     assert_eq!(attempts.get(), 5);
 }
 
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicU32);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn who_waits_is_woken_when_the_one_who_attempts_is_dropped() {
-    let clock = Clock::new();
-    let cache = cache(&clock);
-    let attempts = Cell::new(0);
-    let mut leads = Some(Box::pin(cache.get("key", || counted(&clock, &attempts, Ok(1)))));
-    let context = &mut Context::from_waker(Waker::noop());
-    assert!(leads.as_mut().unwrap().as_mut().poll(context).is_pending());
-    let follows = cache.get("key", || counted(&clock, &attempts, Ok(2)));
-    // Drops the first while the second sleeps: `Clock::run` says `Stuck` where nobody wakes it.
-    let drops = async {
-        clock.sleep(SECOND / 2).await;
-        leads = None;
-    };
-    let (mut follows, mut drops) = (pin!(follows), pin!(drops));
-    let mut dropped = false;
-    let answer = clock.run(poll_fn(|context| {
-        dropped = dropped || drops.as_mut().poll(context).is_ready();
-        follows.as_mut().poll(context)
-    }));
-    assert_eq!(answer.unwrap(), Ok(2));
+fn who_waits_is_woken_by_the_end_however_it_comes_and_leaves_no_waker_behind() {
+    for lands in [true, false] {
+        let clock = Clock::new();
+        let cache = cache(&clock);
+        let attempts = Cell::new(0);
+        let asleep = &mut Context::from_waker(Waker::noop());
+        let ask = || Box::pin(cache.get("key", || counted(&clock, &attempts, Ok(1))));
+        let (mut leads, mut follows, mut goes) = (ask(), ask(), ask());
+        assert!(leads.as_mut().poll(asleep).is_pending());
+
+        let (woken, gone) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
+        let (ours, others) = (Waker::from(Arc::clone(&woken)), Waker::from(Arc::clone(&gone)));
+        for _ in 0..3 {
+            assert!(follows.as_mut().poll(&mut Context::from_waker(&ours)).is_pending());
+            assert!(goes.as_mut().poll(&mut Context::from_waker(&others)).is_pending());
+        }
+        drop(others);
+        assert_eq!(Arc::strong_count(&gone), 2, "one waker, however often it was polled");
+        drop(goes);
+        assert_eq!(Arc::strong_count(&gone), 1, "who goes leaves");
+
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        clock.advance(SECOND);
+        if lands {
+            assert!(leads.as_mut().poll(asleep).is_ready());
+        } else {
+            drop(leads);
+        }
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(gone.0.load(Ordering::Relaxed), 0);
+        assert_eq!(clock.run(follows).unwrap(), Ok(1));
+        assert_eq!(attempts.get(), if lands { 1 } else { 2 });
+    }
 }
 
 #[test]
