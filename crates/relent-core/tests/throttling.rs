@@ -166,6 +166,28 @@ fn whoever_must_wait_takes_nothing() {
     assert_eq!(rate.fill_rate(), 0.5);
 }
 
+/// A wait that rounds to nothing would be asked for again and again: what is missing then is a rounding error of the
+/// tokens, and is given.
+#[test]
+fn nobody_is_told_to_wait_for_nothing() {
+    let mut waited = 0;
+    for nanos in 0..2_000 {
+        let mut rate = AdaptiveRate::new(Timestamp::ZERO);
+        rate.update(true, Timestamp::ZERO);
+        // Half a token a second: the first one is there after two seconds, give or take what floats do to it.
+        let now = s(2.0).as_nanos() - 1_000 + nanos;
+        match rate.acquire(1, Timestamp::from_nanos(now)) {
+            Ok(()) => assert!(rate.capacity() >= 0.0, "{nanos}"),
+            Err(wait) => {
+                waited += 1;
+                assert!(wait >= Duration::from_nanos(1), "{nanos}");
+                assert!(nanos < 1_000, "{nanos}: {wait:?}");
+            }
+        }
+    }
+    assert!(waited >= 998, "{waited}");
+}
+
 proptest! {
     #![proptest_config(strategies::config(200))]
 
