@@ -77,6 +77,8 @@ impl LimiterPolicy {
 #[derive(Clone, Debug)]
 pub struct Limiter {
     policy: LimiterPolicy,
+    /// What a burst costs.
+    burst: u128,
     /// When all that was granted would have been paid for, in nanoseconds × the rate's count.
     paid_at: u128,
     /// The latest time seen, in nanoseconds.
@@ -127,31 +129,34 @@ impl Limiter {
     /// What cannot work about the policy, by the key of a policy file.
     pub fn new(policy: LimiterPolicy) -> Result<Self, PolicyError> {
         policy.check()?;
-        Ok(Self { policy, paid_at: 0, latest: 0 })
+        let burst = cost(policy.burst, policy.rate);
+        Ok(Self { policy, burst, paid_at: 0, latest: 0 })
     }
 
     /// Takes `permits` turns, for now or for later.
     #[inline]
     pub fn reserve(&mut self, permits: u32, now: Timestamp) -> Reservation {
-        let (wait, cost) = (self.wait(permits, now), self.cost(permits));
-        let turn = match wait {
-            Some(0) => Turn::Now,
-            Some(wait) if wait <= nanos(self.policy.max_wait) => Turn::After(Duration::from_nanos(wait)),
-            _ => return Reservation { turn: Turn::Refused, at: Timestamp::MAX, cost: 0, paid_at: 0 },
+        let due = self.due(permits, now);
+        let wait = due.and_then(|due| self.wait_for(due));
+        let (Some(due), Some(wait)) = (due, wait.filter(|wait| *wait <= nanos(self.policy.max_wait))) else {
+            return Reservation { turn: Turn::Refused, at: Timestamp::MAX, cost: 0, paid_at: 0 };
         };
-        let at = Timestamp::from_nanos(self.latest.saturating_add(wait.unwrap_or(0)));
-        self.paid_at = self.paid_at.max(self.scaled(self.latest)) + cost;
-        Reservation { turn, at, cost, paid_at: self.paid_at }
+        let turn = if wait == 0 { Turn::Now } else { Turn::After(Duration::from_nanos(wait)) };
+        let at = Timestamp::from_nanos(self.latest.saturating_add(wait));
+        self.paid_at = due;
+        Reservation { turn, at, cost: self.cost(permits), paid_at: due }
     }
 
     /// Takes `permits` turns if they can be had now.
     #[inline]
     pub fn try_acquire(&mut self, permits: u32, now: Timestamp) -> bool {
-        let free = self.wait(permits, now) == Some(0);
-        if free {
-            self.paid_at = self.paid_at.max(self.scaled(self.latest)) + self.cost(permits);
+        match self.due(permits, now) {
+            Some(due) if due <= self.scaled(self.latest) + self.burst => {
+                self.paid_at = due;
+                true
+            }
+            _ => false,
         }
-        free
     }
 
     /// Gives a turn back that will not be used. Where later turns were taken meanwhile it is lost instead: those who
@@ -164,14 +169,15 @@ impl Limiter {
 
     /// When `permits` turns could be had at once; none if never, since the burst is smaller.
     pub fn ready_at(&mut self, permits: u32, now: Timestamp) -> Option<Timestamp> {
-        let wait = self.wait(permits, now)?;
+        let due = self.due(permits, now)?;
+        let wait = self.wait_for(due)?;
         Some(Timestamp::from_nanos(self.latest.saturating_add(wait)))
     }
 
     /// Takes all turns that could be had at once: the other side says that it has had enough.
     pub fn drain(&mut self, now: Timestamp) {
         self.latest = self.latest.max(now.as_nanos());
-        self.paid_at = self.paid_at.max(self.scaled(self.latest) + self.cost(self.policy.burst));
+        self.paid_at = self.paid_at.max(self.scaled(self.latest) + self.burst);
     }
 
     /// What it is to be.
@@ -179,27 +185,35 @@ impl Limiter {
         &self.policy
     }
 
-    /// How many nanoseconds from the latest time on `permits` turns come.
+    /// When all that was granted and `permits` turns more would have been paid for; none if they are more than the burst.
     #[inline]
-    fn wait(&mut self, permits: u32, now: Timestamp) -> Option<u64> {
+    fn due(&mut self, permits: u32, now: Timestamp) -> Option<u128> {
         self.latest = self.latest.max(now.as_nanos());
-        if permits > self.policy.burst {
-            return None;
+        (permits <= self.policy.burst)
+            .then(|| self.paid_at.max(self.scaled(self.latest)) + self.cost(permits))
+    }
+
+    /// How many nanoseconds from the latest time on turns come that are due then. One beyond the end of time never comes.
+    #[inline]
+    fn wait_for(&self, due: u128) -> Option<u64> {
+        let early = due.saturating_sub(self.scaled(self.latest) + self.burst);
+        if early == 0 {
+            return Some(0);
         }
-        let now = self.scaled(self.latest);
-        let due = self.paid_at.max(now) + self.cost(permits);
-        let early = due.saturating_sub(now + self.cost(self.policy.burst));
         let wait = early.div_ceil(u128::from(self.policy.rate.count()));
-        // A turn beyond the end of time never comes.
         u64::try_from(wait).ok().filter(|wait| self.latest.checked_add(*wait).is_some())
     }
 
-    /// What turns cost, in nanoseconds × the rate's count: at most 2⁹⁶.
     fn cost(&self, permits: u32) -> u128 {
-        u128::from(permits) * u128::from(self.policy.rate.per_nanos())
+        cost(permits, self.policy.rate)
     }
 
     fn scaled(&self, nanos: u64) -> u128 {
         u128::from(nanos) * u128::from(self.policy.rate.count())
     }
+}
+
+/// What turns cost, in nanoseconds × the rate's count: at most 2⁹⁶.
+fn cost(permits: u32, rate: Rate) -> u128 {
+    u128::from(permits) * u128::from(rate.per_nanos())
 }
