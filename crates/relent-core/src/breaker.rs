@@ -30,7 +30,8 @@ use crate::{
 /// | `ramp` | none | |
 /// | `mode` | automatic | |
 ///
-/// Thresholds are met where they are reached: 5 of 10 meet 0.5.
+/// Thresholds are met where they are reached: 5 of 10 meet 0.5. They are looked at when a call fails or is slow, and when
+/// there are enough calls at last: a success does not open a breaker just because older ones have left its window.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BreakerPolicy {
@@ -309,7 +310,8 @@ impl fmt::Display for BreakerState {
     }
 }
 
-/// What a breaker has seen since it was made, late results included.
+/// What a breaker has seen since it was made, late results included, as far as it was told: see [`Standing`] for the
+/// successes of which it need not be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BreakerStatistics {
     /// Attempts that the target answered (`success`, `permanent`).
@@ -415,6 +417,69 @@ impl Permit {
         self.probe.is_some()
     }
 }
+
+/// How a breaker stands, in one word: what can be known of it without asking, so that in health threads need not meet.
+///
+/// While it [admits all](Self::admits_all), an attempt may begin without [`Breaker::admit`] and ask for its permit when
+/// it has ended. While it is [at rest](Self::is_at_rest) as well, an attempt that succeeds need not be settled: the
+/// success would change nothing that anybody could tell from the breaker, but for the statistics, which do not count it.
+/// Both are true of the moment that the word is from.
+///
+/// ```
+/// use relent_core::{Breaker, BreakerPolicy, Class, Outcome, Timestamp};
+///
+/// let mut breaker = Breaker::new(BreakerPolicy::consecutive(3), 7)?;
+/// let standing = breaker.standing();
+/// assert!(standing.admits_all() && standing.is_at_rest());
+/// // An attempt that began without asking has failed.
+/// let permit = standing.permit(Timestamp::ZERO);
+/// breaker.settle(permit, &Outcome::of(Class::Transient), Timestamp::ZERO);
+/// assert!(breaker.standing().admits_all() && !breaker.standing().is_at_rest());
+/// # Ok::<(), relent_core::PolicyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing(u64);
+
+impl Standing {
+    const ADMITS_ALL: u64 = 1;
+    const AT_REST: u64 = 2;
+    /// Where the generation begins.
+    const SHIFT: u32 = 2;
+
+    /// Whether an attempt is admitted whenever it comes, and its admission changes nothing.
+    #[inline]
+    pub const fn admits_all(self) -> bool {
+        self.0 & Self::ADMITS_ALL != 0
+    }
+
+    /// Whether a success of an attempt that was admitted in this state changes nothing either.
+    #[inline]
+    pub const fn is_at_rest(self) -> bool {
+        self.0 & Self::AT_REST != 0
+    }
+
+    /// The permit of an attempt that began in this state, while it admitted all.
+    #[inline]
+    pub const fn permit(self, since: Timestamp) -> Permit {
+        Permit { generation: self.0 >> Self::SHIFT, since: since.as_nanos(), probe: None }
+    }
+
+    /// The word.
+    #[inline]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// How a breaker stood whose word this is.
+    #[inline]
+    pub const fn from_bits(word: u64) -> Self {
+        Self(word)
+    }
+}
+
+/// Generations leave room for the rest of the word, and come round after four billion times the states that a breaker
+/// can go through in a year.
+const GENERATIONS: u64 = u64::MAX >> Standing::SHIFT;
 
 /// That an attempt was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -572,6 +637,50 @@ impl Breaker {
         (calls >= u64::from(self.policy.min_calls)).then(|| slow as f64 / calls as f64)
     }
 
+    /// How it stands.
+    #[inline]
+    pub fn standing(&self) -> Standing {
+        let (admits, counts) = match self.mode {
+            BreakerMode::Automatic => (self.phase == Phase::Closed, true),
+            BreakerMode::MetricsOnly => (true, true),
+            BreakerMode::Disabled => (true, false),
+            BreakerMode::ForcedOpen => (false, true),
+        };
+        // A call that is slow changes something even where it succeeds, or is dropped.
+        let admits = admits && !self.policy.times_calls();
+        let rests = admits && (!counts || self.window.is_full_of_successes());
+        let flags = (u64::from(admits) * Standing::ADMITS_ALL) | (u64::from(rests) * Standing::AT_REST);
+        Standing((self.generation << Standing::SHIFT) | flags)
+    }
+
+    /// Takes in the success of an attempt that began without asking, if nothing hangs on when it ended: what
+    /// [`settle`](Self::settle) would do in the plainest case, for those who count nanoseconds. False where it is to be
+    /// settled; then nothing was done.
+    #[inline]
+    #[must_use]
+    pub fn take_success(&mut self, began: Standing) -> bool {
+        let is_plain = self.mode == BreakerMode::Automatic
+            && self.phase == Phase::Closed
+            && began.0 >> Standing::SHIFT == self.generation;
+        if !is_plain || !self.window.take_success(self.policy.min_calls) {
+            return false;
+        }
+        count(&mut self.statistics.successes);
+        true
+    }
+
+    /// Whether the time at which a success with this permit is settled matters: it may close the breaker or open it, or
+    /// show that the attempt was slow. If not, the time at which the attempt began does as well, so that the clock need
+    /// not be read again.
+    #[inline]
+    pub fn times_success(&self, permit: &Permit) -> bool {
+        let Counts { calls, .. } = self.window.counts();
+        // One more success opens it only where it is the one that makes the calls enough.
+        let completes = calls + 1 == u64::from(self.policy.min_calls);
+        self.policy.times_calls()
+            || (permit.generation == self.generation && (self.phase != Phase::Closed || completes))
+    }
+
     /// What it has seen since it was made.
     pub const fn statistics(&self) -> BreakerStatistics {
         self.statistics
@@ -685,25 +794,31 @@ impl Breaker {
         if self.mode == BreakerMode::Disabled {
             return;
         }
+        if permit.probe.is_none() {
+            self.window.add(seen);
+            if self.mode == BreakerMode::Automatic && self.window_trips(seen) {
+                self.open(now);
+            }
+            return;
+        }
         match self.probe(permit) {
             // One that was given up has failed already.
             Some(probe @ Probe::Running { .. }) => {
                 *probe = if seen.failed || seen.slow { Probe::Failed } else { Probe::Succeeded };
                 self.judge_probes(now);
             }
-            Some(_) => count(&mut self.statistics.late),
-            None => {
-                self.window.add(seen);
-                if self.mode == BreakerMode::Automatic && self.window_trips() {
-                    self.open(now);
-                }
-            }
+            _ => count(&mut self.statistics.late),
         }
     }
 
+    /// Whether the window, which has just taken this in, is too bad. A success makes it so only where it is the call that
+    /// makes them enough.
     #[inline]
-    fn window_trips(&self) -> bool {
+    fn window_trips(&self, seen: Seen) -> bool {
         let Counts { calls, failures, slow } = self.window.counts();
+        if !(seen.failed || seen.slow || calls == u64::from(self.policy.min_calls)) {
+            return false;
+        }
         if self.policy.failures.is_some_and(|most| failures >= u64::from(most)) {
             return true;
         }
@@ -750,7 +865,7 @@ impl Breaker {
 
     fn enter(&mut self, phase: Phase) {
         self.phase = phase;
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(1) & GENERATIONS;
         self.window.clear();
         self.probes.fill(Probe::Free);
     }
@@ -881,7 +996,7 @@ impl Breaker {
         breaker.latest = from.latest.as_nanos() - back;
         breaker.statistics = from.statistics;
         // A permit from before the snapshot belongs to no state of this breaker.
-        breaker.generation = crate::entropy(seed, from.latest.as_nanos(), from.opens);
+        breaker.generation = crate::entropy(seed, from.latest.as_nanos(), from.opens) & GENERATIONS;
         breaker.phase = match from.state {
             BreakerState::Closed => Phase::Closed,
             BreakerState::Returning => Phase::Returning { since: at, owed: 0 },

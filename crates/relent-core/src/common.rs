@@ -163,6 +163,13 @@ impl Held {
         Self { priority, ..Self::default() }
     }
 
+    /// What a call holds whose first attempt began `since` without asking, with the permit of how the breaker stood then
+    /// ([`Standing`](crate::Standing)). The budgets that count calls have been told of it.
+    pub fn passed(permit: Option<Permit>, since: Timestamp) -> Self {
+        let attempt = Attempt { permit, since: Some(since), ..Attempt::default() };
+        Self { known: Known::Yes, attempt, ..Self::default() }
+    }
+
     /// What a hedge holds, for a call of this priority: it is no call of its own, so that no budget grows by it, but it
     /// costs what a retry costs and is admitted as one. Ask [`hedge`](Shared::hedge).
     pub fn of_hedge(priority: Priority) -> Self {

@@ -70,7 +70,7 @@ pub use adaptive::AdaptiveRate;
 pub use backoff::{Backoff, Bound, First, Memory, Range, Waits};
 pub use breaker::{
     Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerStatistics, BreakerUnderWay,
-    BreakerWindow, Permit, Refused, WindowSnapshot,
+    BreakerWindow, Permit, Refused, Standing, WindowSnapshot,
 };
 pub use budget::{
     Budget, BudgetPolicy, BudgetSnapshot, ConcurrentBudget, Priority, Quota, Stake, TokenBucket, WindowBudget,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use relent_core::{
     Backoff, Breaker, BreakerMode, BreakerPolicy, BreakerSnapshot, BreakerState, BreakerWindow, Class,
-    Jitter, Outcome, Permit, Ratio, Schedule, Timestamp, WindowSnapshot,
+    Jitter, Outcome, Permit, Ratio, Schedule, Standing, Timestamp, WindowSnapshot,
 };
 
 use BreakerState::{Closed, HalfOpen, Open, Returning};
@@ -587,7 +587,10 @@ impl Asked {
             Some((ratio, _)) => (kept.iter().filter(|(.., slow)| *slow).count(), ratio),
             None => (kept.iter().filter(|(_, failed, _)| *failed).count(), self.failed),
         };
-        kept.len() >= least as usize && bad * 1_000_000 >= kept.len() * limit as usize
+        // A success opens it only where it is the call that makes them enough.
+        let asks =
+            seen.last().is_some_and(|(_, failed, slow)| *failed || *slow) || kept.len() == least as usize;
+        asks && kept.len() >= least as usize && bad * 1_000_000 >= kept.len() * limit as usize
     }
 }
 
@@ -683,6 +686,65 @@ proptest! {
         }
     }
 
+    /// Threads that do not ask, and tell no success while it rests: a breaker that is told all of it, and one that is
+    /// told what must be told, cannot be told apart.
+    #[test]
+    fn what_need_not_be_told_changes_nothing(asked in asked(), history in history()) {
+        let policy = asked.policy();
+        let (mut told, mut spared) = (breaker(policy.clone()), breaker(policy));
+        let mut now = Timestamp::ZERO;
+        let mut running: Vec<(Permit, Result<Permit, Standing>, Timestamp)> = vec![];
+        for (pause, step) in history {
+            now = now.plus(pause);
+            match step {
+                Step::Admit => {
+                    let standing = spared.standing();
+                    let permit = told.admit(now);
+                    let spared = if standing.admits_all() { Ok(Err(standing)) } else { spared.admit(now).map(Ok) };
+                    prop_assert_eq!(permit.is_ok(), spared.is_ok());
+                    running.extend(permit.ok().zip(spared.ok()).map(|(permit, spared)| (permit, spared, now)));
+                }
+                Step::Settle(which, class) if !running.is_empty() => {
+                    let (permit, other, since) = running.swap_remove(which % running.len());
+                    let standing = spared.standing();
+                    let (spared_permit, began) = match other {
+                        Ok(permit) => (permit, None),
+                        Err(began) => (began.permit(since), Some(began)),
+                    };
+                    if class == Class::Success && standing.admits_all() && !spared.times_success(&spared_permit) {
+                        // The time of the beginning does for both.
+                        told.settle(permit, &Outcome::of(class), since);
+                        let mut is_taken = || began.is_some_and(|began| spared.take_success(began));
+                        if !standing.is_at_rest() && !is_taken() {
+                            spared.settle(spared_permit, &Outcome::of(class), since);
+                        }
+                    } else {
+                        told.settle(permit, &Outcome::of(class), now);
+                        spared.settle(spared_permit, &Outcome::of(class), now);
+                    }
+                }
+                Step::Abandon(which) if !running.is_empty() => {
+                    let (permit, other, since) = running.swap_remove(which % running.len());
+                    told.abandon(permit, now);
+                    match other {
+                        Ok(permit) => spared.abandon(permit, now),
+                        Err(standing) if asked.slow.is_some() => spared.abandon(standing.permit(since), now),
+                        // Who holds nothing gives nothing back.
+                        Err(_) => {}
+                    }
+                }
+                _ => prop_assert_eq!(told.state(now), spared.state(now)),
+            }
+            prop_assert_eq!(told.ready_at(now), spared.ready_at(now));
+            prop_assert_eq!(told.failure_ratio(now), spared.failure_ratio(now));
+            let but_statistics = |breaker: &Breaker| BreakerSnapshot {
+                statistics: Default::default(),
+                ..breaker.snapshot()
+            };
+            prop_assert_eq!(but_statistics(&told), but_statistics(&spared));
+        }
+    }
+
     #[test]
     fn no_input_panics(
         history in history(),
@@ -704,6 +766,24 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_success_opens_nothing_but_by_making_the_calls_enough() {
+    // Five successes and four failures, of which the successes leave first.
+    let seen = |least| {
+        let mut breaker = breaker(BreakerPolicy::time(secs(10)).min_calls(least));
+        for (class, at) in [(S, 0.0); 5].into_iter().chain([(F, 5.0); 4]) {
+            assert!(attempt(&mut breaker, class, s(at)));
+        }
+        attempt(&mut breaker, S, s(10.0));
+        breaker
+    };
+    let mut enough = seen(4);
+    assert_eq!((enough.state(s(10.0)), enough.failure_ratio(s(10.0))), (Closed, Some(0.8)));
+    attempt(&mut enough, F, s(10.0));
+    assert_eq!(enough.state(s(10.0)), Open);
+    assert_eq!(seen(5).state(s(10.0)), Open);
 }
 
 fn ms(ms: u64) -> Timestamp {

@@ -539,6 +539,57 @@ proptest! {
         }
     }
 
+    /// Threads that tell no success of a first attempt while the budget rests: one that is told all of it, and one that is
+    /// told what must be told, hold the same.
+    #[test]
+    fn what_need_not_be_told_changes_nothing(
+        history in history(),
+        capacity in 1..20u32,
+        refill in prop::option::of((1..20u32, 1..3_000_000_000u64)),
+        amounts in (0..2_000u32, 0..2_000u32, 1..1_000u32),
+        is_quota: bool,
+    ) {
+        let (per_success, per_failure, per_retry) = amounts;
+        let bucket = TokenBucket::new(capacity).per_failure(per_failure).per_retry(per_retry);
+        let rate = refill.and_then(|(count, per)| Rate::new(count, Duration::from_nanos(per)));
+        let bucket = match rate {
+            Some(rate) => bucket.refill(rate).per_success(per_success),
+            None => bucket.per_success(per_success + 1),
+        };
+        let quota = Quota::new(capacity, 1).first_success(per_success % 2);
+        let made = || if is_quota { budget(quota) } else { budget(bucket) };
+        let (mut told, mut spared) = (made(), made());
+        let mut latest = START;
+        for (now, _, step) in history {
+            // Of times that step back whoever is told less knows less.
+            latest = latest.max(now);
+            match step {
+                Step::Settle(Class::Success) => {
+                    told.settle(&Outcome::of(Class::Success), &mut Stake::default(), latest);
+                    if !spared.is_at_rest() {
+                        // Whoever does not know the time tells none.
+                        spared.settle(&Outcome::of(Class::Success), &mut Stake::default(), START);
+                    }
+                }
+                Step::Settle(class) => for budget in [&mut told, &mut spared] {
+                    budget.settle(&Outcome::of(class), &mut Stake::default(), latest);
+                },
+                Step::Withdraw(class, priority) => {
+                    let granted = [&mut told, &mut spared].map(|budget| {
+                        let mut stake = Stake::default();
+                        let granted = budget.withdraw(class, priority, &mut stake, latest);
+                        stake.start();
+                        budget.settle(&Outcome::of(Class::Permanent), &mut stake, latest);
+                        granted
+                    });
+                    prop_assert_eq!(granted[0], granted[1]);
+                }
+                _ => {}
+            }
+            prop_assert_eq!(told.clone().balance(latest), spared.clone().balance(latest));
+        }
+    }
+
     #[test]
     fn a_window_grants_no_more_than_its_share(
         history in history(),

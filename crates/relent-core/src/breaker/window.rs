@@ -123,6 +123,30 @@ impl Window {
         }
     }
 
+    /// Takes in a success, if its time does not matter and it is not the call that makes `least` of them.
+    #[inline]
+    pub(super) fn take_success(&mut self, least: u32) -> bool {
+        match self {
+            Self::Consecutive(row) => *row = Counts::default(),
+            Self::Count(ring) if ring.counts.calls + 1 != u64::from(least) => {
+                ring.push(Seen { failed: false, slow: false });
+            }
+            Self::Count(_) | Self::Time(_) => return false,
+        }
+        true
+    }
+
+    /// Whether one more success, in time, would leave it as it is.
+    #[inline]
+    pub(super) fn is_full_of_successes(&self) -> bool {
+        match self {
+            Self::Consecutive(row) => row.failures == 0,
+            Self::Count(ring) => ring.counts == Counts { calls: ring.size as u64, failures: 0, slow: 0 },
+            // Each success counts for as long as the window is.
+            Self::Time(_) => false,
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         match self {
             Self::Consecutive(row) => *row = Counts::default(),
@@ -212,14 +236,17 @@ impl Ring {
         Self { failed: words(), slow: words(), size, next: 0, counts: Counts::default() }
     }
 
+    #[inline]
     fn push(&mut self, seen: Seen) {
         let (word, bit) = (self.next / 64, 1u64 << (self.next % 64));
         let (Some(failed), Some(slow)) = (self.failed.get_mut(word), self.slow.get_mut(word)) else { return };
-        if self.counts.calls == self.size as u64 {
-            // The oldest call leaves.
-            self.counts.subtract(&Seen { failed: *failed & bit != 0, slow: *slow & bit != 0 }.into());
-        }
-        self.counts.add(&seen.into());
+        let is_full = self.counts.calls == self.size as u64;
+        // The oldest call leaves, and was counted when it came.
+        let (failed_then, slow_then) = (is_full && *failed & bit != 0, is_full && *slow & bit != 0);
+        let Counts { calls, failures, slow: slow_ones } = &mut self.counts;
+        *calls += u64::from(!is_full);
+        *failures = *failures + u64::from(seen.failed) - u64::from(failed_then);
+        *slow_ones = *slow_ones + u64::from(seen.slow) - u64::from(slow_then);
         *failed = if seen.failed { *failed | bit } else { *failed & !bit };
         *slow = if seen.slow { *slow | bit } else { *slow & !bit };
         self.next = if self.next + 1 == self.size { 0 } else { self.next + 1 };

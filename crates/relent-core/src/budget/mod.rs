@@ -261,6 +261,22 @@ impl Budget {
         }
     }
 
+    /// Whether it has to be told when a call ends, however it does, and not only of what its attempts came to.
+    pub fn counts_ends(&self) -> bool {
+        matches!(self.state, State::Concurrent(_))
+    }
+
+    /// Whether the success of a first attempt would change nothing, now or at any later time: it is full, or a success
+    /// brings nothing.
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
+        match &self.state {
+            State::TokenBucket(state) => state.is_at_rest(),
+            State::Window(_) | State::Concurrent(_) => true,
+            State::Quota(state) => state.is_at_rest(),
+        }
+    }
+
     /// A call begins.
     #[inline]
     pub fn begin(&mut self, stake: &mut Stake, now: Timestamp) {

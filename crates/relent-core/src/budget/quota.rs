@@ -125,6 +125,10 @@ impl Left {
         }
     }
 
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.balance == self.policy.capacity || self.policy.first_success == 0
+    }
+
     pub(super) fn withdraw(&mut self, class: Class, kept: Ratio, stake: &mut Stake, now: u64) -> bool {
         let cost = self.policy.cost(class);
         let needed = u64::from(cost) + kept.of(u64::from(self.policy.capacity));

@@ -134,6 +134,11 @@ impl Tokens {
         stake.taken = None;
     }
 
+    /// A full bucket collects nothing, whenever it is looked at.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.balance == self.policy.capacity || self.policy.per_success == 0
+    }
+
     pub(super) fn withdraw(&mut self, kept: Ratio, stake: &mut Stake, now: u64) -> bool {
         self.refill(now);
         let TokenBucket { capacity, per_retry, half_full, .. } = self.policy;
