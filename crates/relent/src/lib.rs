@@ -88,6 +88,7 @@ mod drive;
 mod error;
 mod event;
 mod fallback;
+mod health;
 mod kept;
 mod redact;
 mod retrier;
@@ -128,7 +129,7 @@ pub use event::{Event, Record};
 pub use fallback::{Failed, LastGood, WithFallback};
 pub use redact::redact;
 pub use retrier::{Retrier, RetrierBuilder, Target};
-pub use shared::{Keeper, Locked, Member};
+pub use shared::{Keeper, Locked, Member, Part};
 pub use target::Targets;
 #[cfg(feature = "tokio")]
 pub use timer::TokioTimer;

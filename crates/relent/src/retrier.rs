@@ -1,13 +1,15 @@
 //! A policy together with what its calls share, target by target.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use relent_core::{
-    AdaptiveRate, BackoffMemory, Breaker, BreakerPolicy, Budget, BudgetPolicy, Bulkhead, BulkheadPolicy,
-    CommonPolicy, HedgePolicy, Latencies, Limiter, LimiterPolicy, MAX_BUDGETS, MemoryPolicy, Policy,
-    PolicyError, Ratio, Throttle, ThrottlePolicy, entropy,
+    AdaptiveRate, BackoffMemory, Breaker, BreakerPolicy, BreakerWindow, Budget, BudgetPolicy, Bulkhead,
+    BulkheadPolicy, CommonPolicy, HedgePolicy, Latencies, Limiter, LimiterPolicy, MAX_BUDGETS, MemoryPolicy,
+    Policy, PolicyError, Ratio, Throttle, ThrottlePolicy, Timestamp, entropy,
 };
 
 use crate::blocking::SystemTimer;
@@ -47,13 +49,48 @@ struct Inner {
     /// The targets that are known, and when each was asked for last, in asks.
     targets: Mutex<Targets>,
     most_targets: usize,
+    idle: Option<Idle>,
     names: RandomState,
+}
+
+/// How long targets are remembered that nobody asks for, and the clock by which that is.
+#[derive(Clone)]
+struct Idle {
+    longest: Duration,
+    now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+impl fmt::Debug for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idle").field("longest", &self.longest).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
 struct Targets {
-    known: HashMap<Arc<str>, (Arc<State>, u64)>,
+    known: HashMap<Arc<str>, Known>,
     asks: u64,
+    /// When the idle ones were looked for last.
+    swept: Timestamp,
+}
+
+#[derive(Debug)]
+struct Known {
+    state: Arc<State>,
+    /// When it was asked for last, in asks, and by the clock where anybody needs that.
+    asked: u64,
+    at: Timestamp,
+}
+
+impl Known {
+    fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.state) > 1
+    }
+
+    /// Whether nobody has it, nor has asked for it for so long.
+    fn is_idle(&self, longest: Duration, now: Timestamp) -> bool {
+        !self.is_in_use() && now.since(self.at) >= longest
+    }
 }
 
 /// What each target gets of its own, and what all share.
@@ -71,26 +108,31 @@ impl Retrier {
     /// Begins a retrier with this policy, to which what calls share is added.
     #[expect(clippy::new_ret_no_self, reason = "a retrier without shared state would be its policy")]
     pub fn new(policy: Policy) -> RetrierBuilder {
-        RetrierBuilder { policy, parts: Blueprint::default(), most_targets: 1_000 }
+        RetrierBuilder { policy, parts: Blueprint::default(), most_targets: 1_000, idle: None }
     }
 
     /// The handle of one target. Keep it where the target stays the same: asking again costs a look into a map.
     ///
-    /// At most [`max_targets`](RetrierBuilder::max_targets) are remembered. A new one beyond that takes the place of the
+    /// At most [`max_targets`](RetrierBuilder::max_targets) are remembered, and none that has been idle for
+    /// [`max_idle`](RetrierBuilder::max_idle). A new one beyond that takes the place of the
     /// one that was not asked for the longest, of those for which nobody has a handle; those in use are never forgotten.
     pub fn at(&self, target: &str) -> Target {
+        let now = self.inner.idle.as_ref().map_or(Timestamp::ZERO, |idle| (idle.now)());
         let mut targets = self.inner.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(idle) = &self.inner.idle {
+            targets.forget_idle(idle.longest, now, target);
+        }
         targets.asks += 1;
         let asks = targets.asks;
-        if let Some((state, asked)) = targets.known.get_mut(target) {
-            *asked = asks;
-            return Target { retrier: self.clone(), state: Arc::clone(state) };
+        if let Some(known) = targets.known.get_mut(target) {
+            (known.asked, known.at) = (asks, now);
+            return Target { retrier: self.clone(), state: Arc::clone(&known.state) };
         }
         if targets.known.len() >= self.inner.most_targets {
             targets.forget_the_idlest();
         }
-        let state = Arc::new(self.inner.parts.state(self.seed(target)));
-        targets.known.insert(target.into(), (Arc::clone(&state), asks));
+        let state = Arc::new(self.inner.parts.state(&self.inner.policy, self.seed(target)));
+        targets.known.insert(target.into(), Known { state: Arc::clone(&state), asked: asks, at: now });
         Target { retrier: self.clone(), state }
     }
 
@@ -116,18 +158,35 @@ impl Retrier {
 impl Targets {
     /// Makes room: an eighth of the targets at once, so that a flood of new ones does not search for each.
     fn forget_the_idlest(&mut self) {
-        let idle = self.known.values().filter(|(state, _)| Arc::strong_count(state) == 1);
-        let mut asked: Vec<u64> = idle.map(|(_, asked)| *asked).collect();
+        let idle = self.known.values().filter(|known| !known.is_in_use());
+        let mut asked: Vec<u64> = idle.map(|known| known.asked).collect();
         let gone = (self.known.len() / 8).max(1).min(asked.len());
         let Some(last) = gone.checked_sub(1) else { return };
         let (_, latest, _) = asked.select_nth_unstable(last);
         let latest = *latest;
-        self.known.retain(|_, (state, asked)| *asked > latest || Arc::strong_count(state) > 1);
+        self.known.retain(|_, known| known.asked > latest || known.is_in_use());
+    }
+
+    /// Forgets `target` if it has been idle for too long, and now and then all others that have.
+    fn forget_idle(&mut self, longest: Duration, now: Timestamp, target: &str) {
+        if self.known.get(target).is_some_and(|known| known.is_idle(longest, now)) {
+            self.known.remove(target);
+        }
+        if now.since(self.swept) < longest / 8 {
+            return;
+        }
+        self.swept = now;
+        self.known.retain(|_, known| {
+            if known.is_in_use() {
+                known.at = now;
+            }
+            !known.is_idle(longest, now)
+        });
     }
 }
 
 impl Blueprint {
-    fn state(&self, seed: u64) -> State {
+    fn state(&self, policy: &Policy, seed: u64) -> State {
         // It has been looked at when the retrier was built.
         let own = self.by_target.build(seed).unwrap_or_default();
         let breaker = self.breaker.clone().or_else(|| own.breaker.map(Locked::new));
@@ -143,7 +202,23 @@ impl Blueprint {
         let hedge = self.by_target.hedge;
         let queues = self.by_target.bulkhead.is_some_and(|policy| policy.queue_length() > 0);
         let by_others = queues || own.memory.is_some() || hedge.is_some();
+        let times_calls = |kept: &Locked<Breaker>| kept.with(|breaker| breaker.policy().times_calls());
+        let is_asked = by_rates
+            || own.bulkhead.is_some()
+            || own.latencies.is_some()
+            || own.memory.is_some()
+            || hedge.is_some()
+            || self.keeper.is_some()
+            || breaker.as_ref().is_some_and(times_calls)
+            || budgets.iter().any(|budget| budget.with(|budget| budget.counts_ends()));
+        let by_time = |kept: &Locked<Breaker>| {
+            kept.with(|breaker| matches!(breaker.policy().window(), BreakerWindow::Time(_)))
+        };
+        let can_rest = !is_asked;
+        let times_starts = counting != 0 || breaker.as_ref().is_some_and(by_time);
         State {
+            can_rest,
+            is_timeless: can_rest && !times_starts && policy.begins_plainly(),
             keeper: self.keeper.clone(),
             counting,
             needs_clock: breaker.is_some() || by_rates || by_budgets || by_others,
@@ -166,6 +241,11 @@ impl Blueprint {
     }
 }
 
+#[cfg(feature = "tokio")]
+const DEFAULT_CLOCK: crate::TokioTimer = crate::TokioTimer;
+#[cfg(not(feature = "tokio"))]
+const DEFAULT_CLOCK: SystemTimer = SystemTimer;
+
 /// Builds a [`Retrier`].
 #[derive(Clone, Debug)]
 #[must_use]
@@ -173,6 +253,7 @@ pub struct RetrierBuilder {
     policy: Policy,
     parts: Blueprint,
     most_targets: usize,
+    idle: Option<Idle>,
 }
 
 impl RetrierBuilder {
@@ -259,6 +340,28 @@ impl RetrierBuilder {
         self
     }
 
+    /// How long a target is remembered that nobody has a handle of, nor has asked for; when it is asked for again, it has
+    /// the state of one that is new. Longer than a breaker stays open, or it forgets that it does. Default: until
+    /// [`max_targets`](Self::max_targets) makes room for others.
+    ///
+    /// The time is that of this crate's own timers; see [`idle_clock`](Self::idle_clock).
+    pub fn max_idle(mut self, longest: Duration) -> Self {
+        let now = Arc::new(|| DEFAULT_CLOCK.now());
+        self.idle = Some(match self.idle {
+            Some(idle) => Idle { longest, ..idle },
+            None => Idle { longest, now },
+        });
+        self
+    }
+
+    /// The clock that says how long targets have been idle: the one that the calls are on, where that is another than
+    /// this crate's own timers', as in tests.
+    pub fn idle_clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Self {
+        let longest = self.idle.map_or(Duration::MAX, |idle| idle.longest);
+        self.idle = Some(Idle { longest, now: Arc::new(move || clock.now()) });
+        self
+    }
+
     /// How many targets are remembered. Default: 1000.
     pub fn max_targets(mut self, most: usize) -> Self {
         self.most_targets = most;
@@ -271,17 +374,20 @@ impl RetrierBuilder {
     ///
     /// What cannot work about one of its parts, by the key of a policy file.
     pub fn build(self) -> Result<Retrier, PolicyError> {
-        let Self { policy, parts, most_targets } = self;
+        let Self { policy, parts, most_targets, idle } = self;
         parts.by_target.check()?;
         if parts.budgets() > MAX_BUDGETS {
             return Err(PolicyError::new("budget", "a call draws on at most 4 budgets"));
+        }
+        if idle.as_ref().is_some_and(|idle| idle.longest.is_zero()) {
+            return Err(PolicyError::new("max_idle", "forgets each target at once"));
         }
         if most_targets == 0 {
             return Err(PolicyError::new("max_targets", "must be at least 1"));
         }
         let names = RandomState::new();
         Ok(Retrier {
-            inner: Arc::new(Inner { policy, parts, targets: Mutex::default(), most_targets, names }),
+            inner: Arc::new(Inner { policy, parts, targets: Mutex::default(), most_targets, idle, names }),
         })
     }
 }
@@ -290,7 +396,7 @@ impl RetrierBuilder {
 #[derive(Clone, Debug)]
 pub struct Target {
     retrier: Retrier,
-    state: Arc<State>,
+    pub(crate) state: Arc<State>,
 }
 
 impl Target {

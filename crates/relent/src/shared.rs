@@ -6,10 +6,11 @@ use std::sync::{Arc, PoisonError};
 
 use relent_core::{
     AdaptiveRate, BackoffMemory, Breaker, Budget, Bulkhead, HedgePolicy, Held, Latencies, Limiter, Moment,
-    News, Outcome, Parts, Priority, Reason, Share, Shared, Start, Throttle, Timestamp,
+    News, Outcome, Parts, Priority, Reason, Share, Shared, Standing, Start, Throttle, Timestamp,
 };
 
-use crate::sync::{Mutex, MutexGuard};
+use crate::health::Pass;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::{Clock, Token};
 
 /// A part of the shared state that several may look at, and change: cheap to clone, and locked only for as long as a
@@ -25,23 +26,104 @@ use crate::{Clock, Token};
 /// assert_eq!(budget.with(|budget| budget.balance(Timestamp::ZERO)), 500_000);
 /// # Ok::<(), relent::PolicyError>(())
 /// ```
-pub struct Locked<T>(Arc<Mutex<T>>);
+pub struct Locked<T>(Arc<Kept<T>>);
 
-impl<T> Locked<T> {
+struct Kept<T> {
+    /// How the part stands, as it was when it was last unlocked: what is to be known of it without the lock.
+    standing: AtomicU64,
+    part: Mutex<T>,
+}
+
+/// What can be shared: the core's state machines.
+pub trait Part: fmt::Debug {
+    /// How it stands, in one word, for those who need not ask.
+    #[doc(hidden)]
+    fn standing(&self) -> u64;
+}
+
+impl Part for Breaker {
+    #[inline]
+    fn standing(&self) -> u64 {
+        self.standing().to_bits()
+    }
+}
+
+impl Part for Budget {
+    #[inline]
+    fn standing(&self) -> u64 {
+        self.is_at_rest().into()
+    }
+}
+
+/// Of these, each call has to ask.
+macro_rules! always_asked {
+    ($($part:ty),*) => {$(
+        impl Part for $part {
+            #[inline]
+            fn standing(&self) -> u64 {
+                0
+            }
+        }
+    )*};
+}
+
+always_asked!(Throttle, Limiter, AdaptiveRate, Bulkhead, Latencies, BackoffMemory);
+
+impl<T: Part> Locked<T> {
     /// A part of its own.
     pub fn new(part: T) -> Self {
-        Self(Arc::new(Mutex::new(part)))
+        Self(Arc::new(Kept { standing: AtomicU64::new(part.standing()), part: Mutex::new(part) }))
     }
 
     /// Does something with it. Nobody else can meanwhile: do nothing here that takes time.
     #[inline]
     pub fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
-        look(&mut self.lock())
+        look(&mut self.look().part)
     }
 
-    fn lock(&self) -> MutexGuard<'_, T> {
+    #[inline]
+    fn look(&self) -> Look<'_, T> {
+        let Kept { standing, part } = &*self.0;
         // The state machines do not panic, and a look that did has left whole what it looked at.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        Look { part: part.lock().unwrap_or_else(PoisonError::into_inner), standing }
+    }
+
+    #[inline]
+    fn word(&self) -> u64 {
+        self.0.standing.load(Ordering::Acquire)
+    }
+}
+
+impl Locked<Breaker> {
+    /// How it stands, without locking it.
+    #[inline]
+    pub(crate) fn standing(&self) -> Standing {
+        Standing::from_bits(self.word())
+    }
+}
+
+impl Locked<Budget> {
+    /// Whether the success of a first attempt changes nothing, without locking it.
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.word() != 0
+    }
+}
+
+/// A look at a part. What it has made of it is known before the next one begins.
+struct Look<'a, T: Part> {
+    part: MutexGuard<'a, T>,
+    standing: &'a AtomicU64,
+}
+
+impl<T: Part> Drop for Look<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let standing = self.part.standing();
+        // In health nothing is written, so that threads which only read need not fetch it again.
+        if standing != self.standing.load(Ordering::Relaxed) {
+            self.standing.store(standing, Ordering::Release);
+        }
     }
 }
 
@@ -73,6 +155,10 @@ pub(crate) struct State {
     pub(crate) memory: Option<Locked<BackoffMemory>>,
     /// How calls are hedged, if they are.
     pub(crate) hedge: Option<HedgePolicy>,
+    /// Whether all of it can be known without asking while it is in health.
+    pub(crate) can_rest: bool,
+    /// Whether nobody, the policy included, has to know then when an attempt begins.
+    pub(crate) is_timeless: bool,
     /// Whether any of them needs to know the time.
     pub(crate) needs_clock: bool,
     /// Who has it somewhere else too.
@@ -213,6 +299,12 @@ pub struct Member<T: Clock> {
 impl<T: Clock> Member<T> {
     pub(crate) fn new(state: Arc<State>, clock: T) -> Self {
         Self { state, held: Held::default(), clock }
+    }
+
+    /// For a call whose first attempt began without asking.
+    pub(crate) fn passed(state: Arc<State>, pass: Pass, clock: T) -> Self {
+        let permit = state.breaker.is_some().then(|| pass.permit());
+        Self { state, held: Held::passed(permit, pass.began()), clock }
     }
 
     /// The same for a call of this priority, before anything was asked.

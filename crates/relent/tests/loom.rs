@@ -9,15 +9,17 @@
     reason = "what a test does not expect fails it"
 )]
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use loom::thread;
+use relent::blocking::SystemTimer;
 use relent::{
     Backoff, Breaker, BreakerPolicy, BreakerState, Budget, BulkheadPolicy, Cache, Class, Jitter, Limiter,
-    LimiterPolicy, Locked, Policy, Quota, Rate, Ratio, Retrier, RetrierBuilder, Schedule, Target, Timestamp,
-    TokenBucket, WindowBudget,
+    LimiterPolicy, Locked, Policy, Quota, Rate, Ratio, Reason, Retrier, RetrierBuilder, Schedule, Target,
+    Timestamp, TokenBucket, WindowBudget,
 };
 use relent_core::{Moment, Outcome, Shared, Start};
 
@@ -287,5 +289,87 @@ fn nobody_waits_for_an_attempt_that_has_failed() {
         let errors = [ask(&cache, &attempts), other.join().unwrap()];
         let made = attempts.load(Ordering::Relaxed);
         assert!(errors == [0, 0] && made == 1 || errors[0] != errors[1] && made == 2, "{errors:?}");
+    });
+}
+
+/// A call on the short way, which asks nothing of a target in health.
+fn calls(target: &Target, result: Result<(), io::ErrorKind>) -> Result<(), Reason> {
+    target.retry_blocking(|| result.map_err(io::Error::from)).map_err(|error| error.reason())
+}
+
+const REFUSED: Result<(), io::ErrorKind> = Err(io::ErrorKind::ConnectionRefused);
+
+fn retrier_of_one_attempt() -> RetrierBuilder {
+    let policy = Policy::constant(Duration::ZERO).seed(1).max_attempts(1);
+    Retrier::new(policy.build().unwrap())
+}
+
+#[test]
+fn a_failure_in_health_is_never_lost() {
+    loom::model(|| {
+        let target = retrier_of_one_attempt().breaker(breaker(1)).build().unwrap().at("host");
+        let succeeding = target.clone();
+        // Admitted before the failure was known, or refused after it.
+        let other = thread::spawn(move || calls(&succeeding, Ok(())));
+        assert_eq!(calls(&target, REFUSED), Err(Reason::AttemptsExhausted));
+        assert!(matches!(other.join().unwrap(), Ok(()) | Err(Reason::CircuitOpen)));
+        let statistics = target.breaker().unwrap().with(|breaker| breaker.statistics());
+        assert_eq!((statistics.failures, statistics.opened), (1, 1));
+        assert_eq!(calls(&target, Ok(())), Err(Reason::CircuitOpen));
+    });
+}
+
+#[test]
+fn a_result_from_health_is_late_once_the_state_has_changed() {
+    loom::model(|| {
+        let target = retrier_of_one_attempt().breaker(breaker(1)).build().unwrap().at("host");
+        let failing = target.clone();
+        let other = thread::spawn(move || calls(&failing, REFUSED));
+        target.breaker().unwrap().with(|breaker| breaker.trip(relent::Clock::now(&SystemTimer)));
+        assert!(other.join().unwrap().is_err());
+        // It opened the breaker, or came late, or was refused; and never twice.
+        let statistics = target.breaker().unwrap().with(|breaker| breaker.statistics());
+        assert_eq!(statistics.opened - 1 + statistics.late + statistics.refused, 1);
+    });
+}
+
+#[test]
+fn exactly_the_permitted_probes_pass_on_the_short_way_too() {
+    for probes in [1, 2] {
+        loom::model(move || {
+            let target = retrier_of_one_attempt().breaker(breaker(probes)).build().unwrap().at("host");
+            target.breaker().unwrap().with(|breaker| breaker.trip(secs(0)));
+            let (probing, made) = (target.clone(), Arc::new(AtomicU64::new(0)));
+            let counted = Arc::clone(&made);
+            on_three_threads(move |_| {
+                let _ = probing.retry_blocking(|| -> io::Result<()> {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    Err(io::ErrorKind::ConnectionRefused.into())
+                });
+                0
+            });
+            // The first failure opens it again; before that no more than the probes have passed.
+            let made = made.load(Ordering::SeqCst);
+            assert!((1..=u64::from(probes)).contains(&made), "{made}");
+            let state = target.breaker().unwrap().with(|breaker| breaker.state(secs(0)));
+            assert_eq!(state, BreakerState::Open);
+        });
+    }
+}
+
+#[test]
+fn a_success_in_health_mints_no_token() {
+    loom::model(|| {
+        let bucket = TokenBucket::new(2).per_success(1_000);
+        let target = retrier_of_one_attempt().budget(bucket).build().unwrap().at("host");
+        let (succeeding, asking) = (target.clone(), target.clone());
+        let other = thread::spawn(move || calls(&succeeding, Ok(())));
+        assert_eq!(asks_for_a_retry(&asking, true), 1);
+        assert_eq!(other.join().unwrap(), Ok(()));
+        // Before the retry the success found it full, after it it brought its token.
+        let balance = target.budgets()[0].with(|budget| budget.balance(secs(0)));
+        assert!(balance == 1_000 || balance == 2_000, "{balance}");
+        assert_eq!(calls(&target, Ok(())), Ok(()));
+        assert_eq!(target.budgets()[0].with(|budget| budget.balance(secs(0))), 2_000);
     });
 }

@@ -133,6 +133,49 @@ fn the_idlest_target_is_forgotten_and_none_in_use() {
 }
 
 #[test]
+fn a_target_that_is_idle_is_forgotten() {
+    let (clock, minute) = (Clock::new(), Duration::from_secs(60));
+    let retrier = Retrier::new(Policy::default()).breaker(BreakerPolicy::consecutive(1)).max_idle(minute);
+    let retrier = retrier.idle_clock(clock.clone()).build().unwrap();
+    let trip = |name| retrier.at(name).breaker().unwrap().with(|breaker| breaker.trip(START));
+    let is_open =
+        |name| retrier.at(name).breaker().unwrap().with(|breaker| breaker.state(START)) == BreakerState::Open;
+    let in_use = retrier.at("in use");
+    ["in use", "idle", "asked for", "never again"].into_iter().for_each(trip);
+    clock.advance(minute - Duration::from_nanos(1));
+    assert!(is_open("asked for"));
+    clock.advance(Duration::from_nanos(1));
+    // To the nanosecond, where it is asked for; and those that nobody asks for any more soon go too.
+    assert!(is_open("asked for") && is_open("in use") && !is_open("idle"));
+    assert_eq!(retrier.targets(), 4);
+    clock.advance(minute / 8);
+    assert!(is_open("asked for"));
+    assert_eq!(retrier.targets(), 3);
+    // From the last time on at which it was seen in use, or asked for.
+    clock.advance(minute / 2);
+    assert!(is_open("asked for"));
+    drop(in_use);
+    clock.advance(minute - Duration::from_nanos(1));
+    assert!(is_open("asked for") && is_open("in use"));
+    clock.advance(minute * 2);
+    assert!(!is_open("asked for"));
+    assert_eq!(retrier.targets(), 1);
+}
+
+#[test]
+fn targets_are_not_looked_through_at_each_ask() {
+    // A flood of names, each for a moment: what is remembered stays in proportion to the time that it is remembered for.
+    let (clock, minute) = (Clock::new(), Duration::from_secs(60));
+    let retrier = Retrier::new(Policy::default()).max_targets(usize::MAX).max_idle(minute);
+    let retrier = retrier.idle_clock(clock.clone()).build().unwrap();
+    for name in 0..10_000 {
+        retrier.at(&name.to_string());
+        clock.advance(Duration::from_secs(1));
+        assert!(retrier.targets() <= 60 + 60 / 8 + 1);
+    }
+}
+
+#[test]
 fn whatever_happens_to_a_member_its_place_comes_back() {
     let retrier = Retrier::new(Policy::default()).bulkhead(BulkheadPolicy::new(1)).build().unwrap();
     let target = retrier.at("host");
@@ -164,6 +207,7 @@ fn what_cannot_work_is_refused_when_it_is_built() {
         (new().bulkhead(BulkheadPolicy::new(0)), "capacity"),
         (new().bulkhead(BulkheadPolicy::new(1).queue(1).max_wait(Duration::ZERO)), "queue"),
         (new().max_targets(0), "max_targets"),
+        (new().max_idle(Duration::ZERO), "max_idle"),
         (fifth, "budget"),
     ] {
         assert_eq!(builder.build().unwrap_err().key(), key);
