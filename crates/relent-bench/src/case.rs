@@ -24,14 +24,20 @@ pub(crate) struct Case {
 
 /// What is compared with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Table {
-    AsyncSmall,
-    AsyncIo,
-    BlockingSmall,
-    BlockingIo,
-    WaitsDoubling,
-    WaitsOneAndAHalf,
-    WaitMillionth,
+pub(crate) struct Table {
+    /// Its name on the command line.
+    pub(crate) word: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) rows: Rows,
+}
+
+/// What the rows of a table are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rows {
+    BlockingCalls,
+    AsyncCalls,
+    /// Anything else, by its name.
+    Per(&'static str),
 }
 
 impl Case {
@@ -72,52 +78,14 @@ impl Case {
 
     /// The case's name on the command line.
     pub(crate) fn id(&self) -> String {
-        let words = [self.table.word(), self.name, self.variant];
+        let words = [self.table.word, self.name, self.variant];
         words.map(|word| word.replace(' ', "-")).join("/").trim_end_matches('/').to_owned()
     }
 }
 
 impl Table {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::AsyncSmall,
-        Self::AsyncIo,
-        Self::BlockingSmall,
-        Self::BlockingIo,
-        Self::WaitsDoubling,
-        Self::WaitsOneAndAHalf,
-        Self::WaitMillionth,
-    ];
-
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::AsyncSmall => "async-small",
-            Self::AsyncIo => "async-io",
-            Self::BlockingSmall => "blocking-small",
-            Self::BlockingIo => "blocking-io",
-            Self::WaitsDoubling => "waits-x2",
-            Self::WaitsOneAndAHalf => "waits-x1.5",
-            Self::WaitMillionth => "wait-millionth",
-        }
-    }
-
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Self::AsyncSmall => "Async, success at the first attempt, `Result<u32, Refused>`",
-            Self::AsyncIo => "Async, success at the first attempt, `io::Result<u64>`",
-            Self::BlockingSmall => "Blocking, success at the first attempt, `Result<u32, Refused>`",
-            Self::BlockingIo => "Blocking, success at the first attempt, `io::Result<u64>`",
-            Self::WaitsDoubling => "The next wait, × 2, jitter on: a new schedule and its first 8 waits",
-            Self::WaitsOneAndAHalf => "The next wait, × 1.5, jitter on: a new schedule and its first 8 waits",
-            Self::WaitMillionth => "The next wait after a million, jitter on",
-        }
-    }
-
-    /// Whether its rows are calls, as opposed to waits.
+    /// Whether its rows are calls, as opposed to parts of one.
     pub(crate) fn is_calls(self) -> bool {
-        matches!(self, Self::AsyncSmall | Self::AsyncIo | Self::BlockingSmall | Self::BlockingIo)
-    }
-
-    pub(crate) fn is_async(self) -> bool {
-        matches!(self, Self::AsyncSmall | Self::AsyncIo)
+        !matches!(self.rows, Rows::Per(_))
     }
 }

@@ -1,24 +1,32 @@
-//! The tables, and what was promised against what was found.
+//! The tables, and how what was promised is set against what was found.
 
 use std::fmt::Write as _;
 
-use crate::case::Table;
+use crate::case::{Rows, Table};
 use crate::machine::Machine;
 use crate::sample::Measured;
 
 /// All tables as Markdown, fastest first, losses included.
-pub(crate) fn markdown(measured: &[Measured], machine: &Machine) -> String {
+pub(crate) fn markdown(
+    measured: &[Measured],
+    machine: &Machine,
+    tables: &[Table],
+    promises: Vec<Vec<String>>,
+) -> String {
     let mut text = format!("{machine}\n");
-    text.push_str(&promises(measured));
-    for table in Table::ALL {
+    text.push_str(&markdown_table(&["bar", "", "found", "allowed", "kept"], promises.into_iter()));
+    for &table in tables {
         let rows = sorted(measured, table);
-        let _ = writeln!(text, "\n### {}\n", table.title());
-        text.push_str(&if table.is_calls() { calls(&rows, table) } else { waits(&rows) });
+        let _ = writeln!(text, "\n### {}\n", table.title);
+        text.push_str(&match table.rows {
+            Rows::BlockingCalls | Rows::AsyncCalls => calls(&rows, table),
+            Rows::Per(what) => parts(&rows, what),
+        });
     }
     text.trim_end().to_owned()
 }
 
-fn sorted(measured: &[Measured], table: Table) -> Vec<&Measured> {
+pub(crate) fn sorted(measured: &[Measured], table: Table) -> Vec<&Measured> {
     let mut rows: Vec<_> = measured.iter().filter(|row| row.case.table == table).collect();
     rows.sort_by(|a, b| a.median.total_cmp(&b.median));
     rows
@@ -26,7 +34,7 @@ fn sorted(measured: &[Measured], table: Table) -> Vec<&Measured> {
 
 fn calls(rows: &[&Measured], table: Table) -> String {
     let mut header = vec!["", "", "ns", "min", "over bare", "× bare", "instr.", "allocs", "allocs, failing"];
-    if table.is_async() {
+    if table.rows == Rows::AsyncCalls {
         header.push("future, bytes");
     }
     let lines = rows.iter().map(|row| {
@@ -42,7 +50,7 @@ fn calls(rows: &[&Measured], table: Table) -> String {
             count(row.allocations),
             maybe(row.failing_allocations, count),
         ];
-        if table.is_async() {
+        if table.rows == Rows::AsyncCalls {
             cells.push(maybe(row.case.future, |bytes| bytes.to_string()));
         }
         cells
@@ -50,8 +58,8 @@ fn calls(rows: &[&Measured], table: Table) -> String {
     markdown_table(&header, lines)
 }
 
-fn waits(rows: &[&Measured]) -> String {
-    let header = ["", "", "ns per wait", "min", "instr."];
+fn parts(rows: &[&Measured], what: &str) -> String {
+    let header = ["", "", &format!("ns per {what}"), "min", "instr.", "allocs"];
     let lines = rows.iter().map(|row| {
         let case = &row.case;
         vec![
@@ -60,6 +68,7 @@ fn waits(rows: &[&Measured]) -> String {
             nanos(row.median),
             nanos(row.minimum),
             maybe(row.instructions, count),
+            count(row.allocations),
         ]
     });
     markdown_table(&header, lines)
@@ -76,51 +85,16 @@ fn markdown_table(header: &[&str], lines: impl Iterator<Item = Vec<String>>) -> 
 }
 
 /// The median of the row that does the same without retries.
-fn bare_of(rows: &[&Measured], row: &Measured) -> Option<f64> {
+pub(crate) fn bare_of(rows: &[&Measured], row: &Measured) -> Option<f64> {
     let bare = row.case.bare?;
     rows.iter().find(|other| other.case.name == bare).map(|bare| bare.median)
 }
 
-/// What relent holds itself to, and what was found.
-fn promises(measured: &[Measured]) -> String {
-    let mut lines = Vec::new();
-    for table in [Table::AsyncSmall, Table::AsyncIo] {
-        let overheads = overheads(measured, table);
-        let others: Vec<f64> =
-            overheads.iter().filter(|(name, _)| *name != OURS).map(|(_, ns)| *ns).collect();
-        let what = "ns over bare, at most the second-fastest other crate's";
-        lines.push(promise(table.title(), what, ours(&overheads), others.get(1).copied()));
-    }
-    for table in [Table::BlockingSmall, Table::BlockingIo] {
-        lines.push(promise(
-            table.title(),
-            "ns over bare, at most 1",
-            ours(&overheads(measured, table)),
-            Some(1.0),
-        ));
-    }
-    let table = Table::WaitsDoubling;
-    let rows = sorted(measured, table);
-    let median = |name| rows.iter().find(|row| row.case.name == name).map(|row| row.median);
-    let quarter = median("tokio-retry").map(|ns| ns / 4.0);
-    lines.push(promise(
-        table.title(),
-        "ns per wait, at most a quarter of tokio-retry's",
-        median(OURS),
-        quarter,
-    ));
-
-    let relents = measured.iter().filter(|row| row.case.name == OURS && row.case.table.is_calls());
-    let most = relents.map(|row| row.allocations).reduce(f64::max);
-    lines.push(promise("Success at the first attempt", "allocations, none", most, Some(0.0)));
-    markdown_table(&["bar", "", "found", "allowed", "kept"], lines.into_iter())
-}
-
 /// The crate that the bars are for.
-const OURS: &str = "relent";
+pub(crate) const OURS: &str = "relent";
 
 /// What each crate's call without a limit in time takes over the bare one, fastest first.
-fn overheads(measured: &[Measured], table: Table) -> Vec<(&'static str, f64)> {
+pub(crate) fn overheads(measured: &[Measured], table: Table) -> Vec<(&'static str, f64)> {
     let rows = sorted(measured, table);
     let unlimited = rows.iter().filter(|row| row.case.variant.is_empty());
     let mut overheads: Vec<_> =
@@ -129,11 +103,11 @@ fn overheads(measured: &[Measured], table: Table) -> Vec<(&'static str, f64)> {
     overheads
 }
 
-fn ours(overheads: &[(&'static str, f64)]) -> Option<f64> {
+pub(crate) fn ours(overheads: &[(&'static str, f64)]) -> Option<f64> {
     overheads.iter().find(|(name, _)| *name == OURS).map(|(_, ns)| *ns)
 }
 
-fn promise(title: &str, what: &str, found: Option<f64>, allowed: Option<f64>) -> Vec<String> {
+pub(crate) fn promise(title: &str, what: &str, found: Option<f64>, allowed: Option<f64>) -> Vec<String> {
     let kept = found.zip(allowed).map(|(found, allowed)| if found <= allowed { "yes" } else { "**no**" });
     let kept = kept.unwrap_or("not measured").to_owned();
     vec![title.to_owned(), what.to_owned(), maybe(found, nanos), maybe(allowed, nanos), kept]

@@ -1,24 +1,24 @@
 //! A first attempt that succeeds, awaited.
 
-use std::future::IntoFuture;
 use std::hint::black_box;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
 use tokio::runtime::Runtime;
 use tower::retry::backoff::{Backoff, ExponentialBackoff, ExponentialBackoffMaker, MakeBackoff};
+use tower::service_fn;
 use tower::util::rng::HasherRng;
-use tower::{Service, ServiceExt, service_fn};
 
 use super::{ATTEMPTS, LIMIT, Policies, RETRIES};
 use crate::case::{Case, Table};
+use crate::looped::Looped;
 use crate::operation::Kind;
 
 /// Each row has closures of its own, as each place in a program has: whether the compiler inlines a crate's code
 /// depends on how often it meets the same types.
 pub(crate) fn cases<K: Kind>(table: Table, runtime: &'static Runtime, policies: Policies) -> Vec<Case> {
     let looped = Looped { table, runtime };
-    let mut cases = vec![looped.case("bare", || async { K::succeed() }), looped.sleep()];
+    let mut cases = vec![looped.case("bare", || async { K::succeed() }), sleep(&looped)];
     cases.extend(relent::<K>(&looped, policies));
     cases.extend(backon::<K>(&looped));
     cases.push(tokio_retry::<K>(&looped));
@@ -26,6 +26,17 @@ pub(crate) fn cases<K: Kind>(table: Table, runtime: &'static Runtime, policies: 
     cases.extend(tryhard::<K>(&looped));
     cases.extend(tower::<K>(&looped));
     cases
+}
+
+/// No retry, but what one that waits is made of.
+fn sleep(looped: &Looped) -> Case {
+    let create = |calls| {
+        for _ in 0..calls {
+            drop(black_box(tokio::time::sleep(LIMIT)));
+        }
+    };
+    let case = Case::new(looped.table, "tokio::time::sleep", create).variant("created, not awaited");
+    case.inside(looped.runtime).future(size_of::<tokio::time::Sleep>())
 }
 
 fn relent<K: Kind>(looped: &Looped, policies: Policies) -> [Case; 3] {
@@ -184,61 +195,5 @@ impl<T, E> tower::retry::Policy<(), T, E> for Limited {
 
     fn clone_request(&mut self, _: &()) -> Option<()> {
         Some(())
-    }
-}
-
-/// Makes loops around futures: inside one `block_on`, so that entering the runtime is not counted.
-struct Looped {
-    table: Table,
-    runtime: &'static Runtime,
-}
-
-impl Looped {
-    fn case<F: IntoFuture>(&self, name: &'static str, make: impl Fn() -> F + Copy + 'static) -> Case {
-        let _inside = self.runtime.enter();
-        let size = size_of_val(&make().into_future());
-        Case::new(self.table, name, self.run(make)).future(size)
-    }
-
-    /// No retry, but what one that waits is made of.
-    fn sleep(&self) -> Case {
-        let create = |calls| {
-            for _ in 0..calls {
-                drop(black_box(tokio::time::sleep(LIMIT)));
-            }
-        };
-        let case = Case::new(self.table, "tokio::time::sleep", create).variant("created, not awaited");
-        case.inside(self.runtime).future(size_of::<tokio::time::Sleep>())
-    }
-
-    fn run<F: IntoFuture>(&self, make: impl Fn() -> F + 'static) -> impl FnMut(u64) + 'static {
-        let runtime = self.runtime;
-        move |calls| {
-            runtime.block_on(async {
-                for _ in 0..calls {
-                    black_box(make().await);
-                }
-            });
-        }
-    }
-
-    fn service<S: Service<()> + Clone + 'static>(&self, name: &'static str, service: S) -> Case {
-        let size = size_of_val(&service.clone().call(()));
-        Case::new(self.table, name, self.run_service(service)).future(size)
-    }
-
-    fn run_service<S: Service<()> + 'static>(&self, mut service: S) -> impl FnMut(u64) + 'static {
-        let runtime = self.runtime;
-        move |calls| {
-            runtime.block_on(async {
-                for _ in 0..calls {
-                    let result = match service.ready().await {
-                        Ok(ready) => ready.call(()).await,
-                        Err(error) => Err(error),
-                    };
-                    drop(black_box(result));
-                }
-            });
-        }
     }
 }

@@ -10,8 +10,56 @@ use std::time::Duration;
 use relent::{Policy, PolicyError};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::case::{Case, Table};
+use crate::case::{Case, Rows, Table};
 use crate::operation::{Io, Small};
+
+impl Table {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::ASYNC_SMALL,
+        Self::ASYNC_IO,
+        Self::BLOCKING_SMALL,
+        Self::BLOCKING_IO,
+        Self::WAITS_DOUBLING,
+        Self::WAITS_ONE_AND_A_HALF,
+        Self::WAIT_MILLIONTH,
+    ];
+
+    pub(crate) const ASYNC_SMALL: Self = Self {
+        word: "async-small",
+        title: "Async, success at the first attempt, `Result<u32, Refused>`",
+        rows: Rows::AsyncCalls,
+    };
+    pub(crate) const ASYNC_IO: Self = Self {
+        word: "async-io",
+        title: "Async, success at the first attempt, `io::Result<u64>`",
+        rows: Rows::AsyncCalls,
+    };
+    pub(crate) const BLOCKING_SMALL: Self = Self {
+        word: "blocking-small",
+        title: "Blocking, success at the first attempt, `Result<u32, Refused>`",
+        rows: Rows::BlockingCalls,
+    };
+    pub(crate) const BLOCKING_IO: Self = Self {
+        word: "blocking-io",
+        title: "Blocking, success at the first attempt, `io::Result<u64>`",
+        rows: Rows::BlockingCalls,
+    };
+    pub(crate) const WAITS_DOUBLING: Self = Self {
+        word: "waits-x2",
+        title: "The next wait, × 2, jitter on: a new schedule and its first 8 waits",
+        rows: Rows::Per("wait"),
+    };
+    pub(crate) const WAITS_ONE_AND_A_HALF: Self = Self {
+        word: "waits-x1.5",
+        title: "The next wait, × 1.5, jitter on: a new schedule and its first 8 waits",
+        rows: Rows::Per("wait"),
+    };
+    pub(crate) const WAIT_MILLIONTH: Self = Self {
+        word: "wait-millionth",
+        title: "The next wait after a million, jitter on",
+        rows: Rows::Per("wait"),
+    };
+}
 
 /// Attempts per call that fails.
 const ATTEMPTS: u32 = 3;
@@ -24,10 +72,10 @@ pub(crate) fn all() -> Result<Vec<Case>, Box<dyn Error>> {
     let runtime: &'static Runtime = Box::leak(Box::new(Builder::new_current_thread().enable_time().build()?));
     let policies = Policies::new()?;
     let mut cases = Vec::new();
-    cases.extend(asynchronous::cases::<Small>(Table::AsyncSmall, runtime, policies));
-    cases.extend(asynchronous::cases::<Io>(Table::AsyncIo, runtime, policies));
-    cases.extend(blocking::cases::<Small>(Table::BlockingSmall, policies));
-    cases.extend(blocking::cases::<Io>(Table::BlockingIo, policies));
+    cases.extend(asynchronous::cases::<Small>(Table::ASYNC_SMALL, runtime, policies));
+    cases.extend(asynchronous::cases::<Io>(Table::ASYNC_IO, runtime, policies));
+    cases.extend(blocking::cases::<Small>(Table::BLOCKING_SMALL, policies));
+    cases.extend(blocking::cases::<Io>(Table::BLOCKING_IO, policies));
     cases.extend(waits::cases(runtime));
     Ok(cases)
 }

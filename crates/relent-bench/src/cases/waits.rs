@@ -20,7 +20,7 @@ const SERIES: u64 = 8;
 const MILLION: u32 = 1_000_000;
 
 pub(crate) fn cases(runtime: &'static Runtime) -> Vec<Case> {
-    let (doubling, slower) = (Table::WaitsDoubling, Table::WaitsOneAndAHalf);
+    let (doubling, slower) = (Table::WAITS_DOUBLING, Table::WAITS_ONE_AND_A_HALF);
     let mut cases = Vec::new();
     for (table, factor) in [(doubling, 2.0), (slower, 1.5)] {
         cases.push(relent_series(table, relent(factor)));
@@ -60,7 +60,7 @@ fn relent_series(table: Table, backoff: &'static Backoff) -> Case {
 
 fn relent_far(backoff: &'static Backoff) -> Case {
     let mut dice = Dice::new(0);
-    Case::new(Table::WaitMillionth, "relent", move |calls| {
+    Case::new(Table::WAIT_MILLIONTH, "relent", move |calls| {
         for _ in 0..calls {
             let backoff = black_box(backoff);
             black_box(backoff.wait(MILLION, Duration::ZERO, &mut Memory::default(), dice.roll()));
@@ -121,7 +121,7 @@ fn series<I: Iterator>(table: Table, name: &'static str, mut make: impl FnMut() 
 /// A schedule that has given a million waits: how it goes on. It got there before, step by step.
 fn after_a_million<I: Iterator + 'static>(name: &'static str, make: impl Fn() -> I + 'static) -> Case {
     let mut arrived = None;
-    Case::new(Table::WaitMillionth, name, move |calls| {
+    Case::new(Table::WAIT_MILLIONTH, name, move |calls| {
         let waits = arrived.get_or_insert_with(|| make().skip(MILLION as usize));
         for _ in 0..calls {
             black_box(waits.next());
