@@ -13,39 +13,57 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use relent_core::{Bound, Jitter, Policy, PolicyBuilder, entropy};
+use relent_core::{
+    Bound, CommonPolicy, HedgePolicy, Jitter, Policy, PolicyBuilder, Ratio, WindowBudget, entropy,
+};
 use relent_sim::{
     Arrivals, Axis, BUILT_INS, Clients, Column, Comparison, Edge, Ethernet, Figure, Fleet, Herd, Law, Line,
-    Measure, Occ, Profile, Report, Scenario, Service, Shape, Simulation, boundary, built_in, metcalfe_boggs,
-    vulnerability,
+    Measure, Occ, Profile, Report, Scenario, Scope, Service, Shape, Simulation, Strategy, boundary, built_in,
+    metcalfe_boggs, vulnerability,
 };
+
+type Make = fn(&mut Page);
+
+const PAGES: [(&str, Make); 12] = [
+    ("aws", aws),
+    ("retries", retries),
+    ("collapse", collapse),
+    ("metastable", metastable),
+    ("layers", layers),
+    ("ethernet", ethernet),
+    ("jitter", jitter),
+    ("budget", budget),
+    ("breaker", breaker),
+    ("hedging", hedging),
+    ("adaptive", adaptive),
+    ("scenarios", scenarios),
+];
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).collect();
-    type Make = fn(&mut Page);
-    let pages: [(&str, Make); 8] = [
-        ("aws", aws),
-        ("retries", retries),
-        ("collapse", collapse),
-        ("metastable", metastable),
-        ("layers", layers),
-        ("ethernet", ethernet),
-        ("jitter", jitter),
-        ("scenarios", scenarios),
-    ];
-    for (name, make) in pages {
+    for (name, _) in PAGES {
         if asked.is_empty() || asked.iter().any(|word| word == name) {
-            let mut page = Page::open(name);
-            make(&mut page);
-            page.save();
+            for (path, text) in made(name) {
+                std::fs::write(path, text).expect("a page or a picture");
+            }
         }
     }
+}
+
+/// A page and its pictures, as they are to stand in `docs/simulation`.
+pub fn made(name: &str) -> Vec<(PathBuf, String)> {
+    let (_, make) = PAGES.into_iter().find(|(page, _)| *page == name).expect("a page of that name");
+    let mut page = Page::open(name);
+    make(&mut page);
+    page.pictures.push((page.path, page.text));
+    page.pictures
 }
 
 /// A page and what is put into it.
 struct Page {
     path: PathBuf,
     text: String,
+    pictures: Vec<(PathBuf, String)>,
 }
 
 impl Page {
@@ -53,7 +71,7 @@ impl Page {
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulation").join(format!("{name}.md"));
         let text = std::fs::read_to_string(&path).expect("the page");
-        Self { path, text }
+        Self { path, text, pictures: Vec::new() }
     }
 
     fn fill(&mut self, block: &str, made: &str) {
@@ -63,12 +81,8 @@ impl Page {
         self.text.replace_range(from..to, &format!("\n{}\n", made.trim_end()));
     }
 
-    fn picture(&self, name: &str, figure: &Figure) {
-        std::fs::write(self.path.with_file_name(format!("{name}.svg")), figure.svg()).expect("the picture");
-    }
-
-    fn save(&self) {
-        std::fs::write(&self.path, &self.text).expect("the page");
+    fn picture(&mut self, name: &str, figure: &Figure) {
+        self.pictures.push((self.path.with_file_name(format!("{name}.svg")), figure.svg()));
     }
 }
 
@@ -274,6 +288,13 @@ fn metastable(page: &mut Page) {
         .unwrap();
         rows.push(vec![(attempts - 1).to_string(), format!("{law:.0}"), found.sentence()]);
     }
+    let budgeted = Strategy::from(at_once(4)).sharing(tenth()).scope(Scope::Service);
+    let scenario = |rate: f64| {
+        let rate = rate.to_string();
+        built_in("metastable", &[("rate", &rate), ("replications", "3"), ("horizon", "1200s")])
+    };
+    let found = boundary(&budgeted, 240.0, 290.0, 4, scenario).unwrap();
+    rows.push(vec!["3, budget of 10 %".into(), format!("{:.0}", 300.0 / 1.1), found.sentence()]);
     page.fill("boundary", &table(&["retries", "capacity / attempts", "simulated"], &rows));
     let (loads, outages) = ([100.0, 150.0, 200.0, 250.0, 280.0], [0.5, 1.0, 2.0, 4.0, 8.0]);
     let scenario = |load: f64, outage: f64| {
@@ -290,6 +311,12 @@ fn metastable(page: &mut Page) {
         })
         .collect();
     page.fill("map", &table(&["load \\ standstill", "0.5 s", "1 s", "2 s", "4 s", "8 s"], &rows));
+}
+
+/// Retries are at most a tenth of the calls of the last ten seconds.
+fn tenth() -> CommonPolicy {
+    let budget = WindowBudget::new(Ratio::percent(10)).floor(0);
+    CommonPolicy { budgets: vec![(budget.into(), Ratio::ZERO)], ..CommonPolicy::default() }
 }
 
 fn layers(page: &mut Page) {
@@ -471,6 +498,168 @@ fn jitter(page: &mut Page) {
     let heads =
         ["server", "jitter", "attempts per call", "peak in 100 ms", "median latency, s", "drained after, s"];
     page.fill("changes", &table(&heads, &rows));
+}
+
+fn run(name: &str, options: &[(&str, &str)]) -> Comparison {
+    Simulation::new(built_in(name, options).unwrap()).line_up().run().unwrap()
+}
+
+fn console(comparison: &Comparison) -> String {
+    format!("```text\n{}\n{}\n```", comparison.table(false), comparison.sentence())
+}
+
+fn budget(page: &mut Page) {
+    let failures = [0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9];
+    let runs = failures.map(|failure| run("budget", &[("failure", &failure.to_string())]));
+    let of = |report: &Report, count: u64| count as f64 / report.tally.calls as f64;
+    let mut rows = Vec::new();
+    for (failure, comparison) in failures.iter().zip(&runs) {
+        let cell = |report: &Report| {
+            let (success, load) = (of(report, report.tally.succeeded), of(report, report.tally.attempts));
+            format!("{success:.4} / {load:.3}")
+        };
+        rows.push(
+            std::iter::once(failure.to_string())
+                .chain(comparison.reports.iter().map(cell))
+                .collect::<Vec<_>>(),
+        );
+    }
+    let names: Vec<&str> = runs[0].reports.iter().map(|report| report.name.as_str()).collect();
+    page.fill("table", &table(&[&["failure"], &names[..]].concat(), &rows));
+    let lines = names.iter().enumerate().map(|(index, name)| {
+        let load = |comparison: &Comparison| {
+            let report = &comparison.reports[index];
+            of(report, report.tally.attempts)
+        };
+        line(name, Shape::Joined, failures.into_iter().zip(runs.iter().map(load)))
+    });
+    let figure = Figure {
+        title: "Load of a service that fails, whatever it is asked".into(),
+        x: Axis::linear("share of attempts that fail"),
+        y: Axis::linear("attempts per call"),
+        lines: lines.collect(),
+        shade: None,
+    };
+    page.picture("budget", &figure);
+    let clients = [(10, 500.0), (100, 50.0), (1000, 5.0)].map(|(clients, calls)| {
+        let comparison = run("budget", &[("clients", &clients.to_string()), ("rate", "100")]);
+        let report = &comparison.reports[2];
+        vec![
+            format!("{calls}"),
+            format!("{:.3}", of(report, report.tally.attempts)),
+            format!("{:.3}", 1.1 + 4.0 / calls),
+        ]
+    });
+    page.fill("clients", &table(&["calls of a client", "attempts per call", "1.1 + 4 / calls"], &clients));
+    let mut rows = Vec::new();
+    for (name, shared) in [("none", CommonPolicy::default()), ("a tenth, in each process", tenth())] {
+        let mut row = vec![name.to_owned()];
+        for failure in ["0.5", "0.9", "0.99", "1"] {
+            let scenario = built_in("layers", &[("attempts", "4"), ("failure", failure)]).unwrap();
+            let strategy = Strategy::from(at_once(4)).sharing(shared.clone()).scope(Scope::Service);
+            let comparison = Simulation::new(scenario).contender("it", strategy).run().unwrap();
+            row.push(format!("{:.2}", comparison.reports[0].mean(Measure::Amplification).unwrap()));
+        }
+        rows.push(row);
+    }
+    page.fill("layers", &table(&["budget", "0.5", "0.9", "0.99", "1"], &rows));
+}
+
+fn breaker(page: &mut Page) {
+    let comparison = run("breaker", &[]);
+    let mut figure = comparison.figure(Column::Succeeded);
+    figure.title = "Goodput while one of ten shards fails".into();
+    page.picture("breaker", &figure);
+    page.fill("table", &console(&comparison));
+    page.fill("overload", &console(&run("overload", &[])));
+}
+
+fn hedging(page: &mut Page) {
+    let comparison = run("hedging", &[]);
+    let mut figure = comparison.figure(Column::Attempts);
+    figure.title = "Load, while the service is three times as slow".into();
+    page.picture("hedging", &figure);
+    page.fill("table", &console(&comparison));
+    // P(L > t) of the lognormal law through the points of the paper.
+    let tail = |t: f64| {
+        if t <= 0.0 { 1.0 } else { libm::erfc((t.ln() + 2.521) / 2.3487 / 2f64.sqrt()) / 2.0 }
+    };
+    let slower = 1.0 - 0.999f64.powf(0.01);
+    let law = |delay: f64| {
+        let (mut low, mut high) = (delay, 1e6);
+        for _ in 0..100 {
+            let middle = f64::midpoint(low, high);
+            if tail(middle) * tail(middle - delay) > slower { low = middle } else { high = middle }
+        }
+        low
+    };
+    let simulated = |delay: u64| {
+        let time = Law::Lognormal { median: s((-2.521f64).exp() / 1e3), sigma: 2.3487 };
+        let fleet = Fleet {
+            clients: vec![Clients {
+                name: "roots".into(),
+                count: 1_000_000,
+                arrivals: Arrivals::Burst { at: Duration::ZERO, within: s(100.0) },
+                call: Edge::to("leaf"),
+            }],
+            services: vec![Service { time, ..Service::new("leaf") }],
+            horizon: s(101.0),
+            grace: s(10_000.0),
+            ..Fleet::default()
+        };
+        let hedge = Some(HedgePolicy::after(Duration::from_millis(delay)));
+        let shared = CommonPolicy { hedge, ..CommonPolicy::default() };
+        let strategy = Strategy::from(at_once(1)).sharing(shared).scope(Scope::Service);
+        let simulation = Simulation::new(Scenario::fleet("leaves", "", fleet)).contender("it", strategy);
+        let report = simulation.replications(4).run().unwrap().reports.remove(0);
+        let more = report.tally.attempts as f64 / report.tally.calls as f64 - 1.0;
+        (report.latency.value_at_quantile(1.0 - slower) as f64 / 1e3, more * 100.0)
+    };
+    let delays = [1u64, 5, 10, 20, 50];
+    let found = delays.map(simulated);
+    let rows: Vec<Vec<String>> = delays
+        .iter()
+        .zip(&found)
+        .map(|(delay, (p999, more))| {
+            let at = *delay as f64;
+            vec![
+                format!("{delay} ms"),
+                format!("{p999:.1} ms"),
+                format!("{:.1} ms", law(at)),
+                format!("{more:.2} %"),
+                format!("{:.2} %", tail(at) * 100.0),
+            ]
+        })
+        .collect();
+    let heads = ["hedge after", "p99.9 of the slowest of 100", "by the law", "more requests", "by the law"];
+    page.fill("tail", &table(&heads, &rows));
+    let curve =
+        (0..=100).map(|step| 10f64.powf(f64::from(step) * 0.02)).map(|at| (tail(at) * 100.0, law(at)));
+    let lines = vec![
+        line("simulated", Shape::Dots, found.iter().map(|(p999, more)| (*more, *p999))),
+        line("by the law", Shape::Dashed, curve),
+    ];
+    let figure = Figure {
+        title: "What a hedge costs, and what it brings".into(),
+        x: Axis::logarithmic("more requests, in percent"),
+        y: Axis::linear("p99.9 of the slowest of 100, in ms"),
+        lines,
+        shade: None,
+    };
+    page.picture("hedging-tail", &figure);
+}
+
+fn adaptive(page: &mut Page) {
+    for (block, picture, options, column, title) in [
+        ("one", "adaptive-one", &[][..], Column::Attempts, "Attempts at a throttled table"),
+        ("two", "adaptive-two", &[("others", "10")], Column::Attempts, "Attempts at the table that has room"),
+    ] {
+        let comparison = run("adaptive", options);
+        let mut figure = comparison.figure(column);
+        figure.title = title.into();
+        page.picture(picture, &figure);
+        page.fill(block, &console(&comparison));
+    }
 }
 
 fn scenarios(page: &mut Page) {

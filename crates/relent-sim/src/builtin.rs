@@ -448,7 +448,13 @@ fn outage(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
             queue: Some(options.whole("queue")?),
             ..service("service", 3, options.rate("capacity")?)
         }],
-        troubles: vec![Trouble { service: "service".into(), at, lasts, shard: None, kind: TroubleKind::Refuse }],
+        troubles: vec![Trouble {
+            service: "service".into(),
+            at,
+            lasts,
+            shard: None,
+            kind: TroubleKind::Refuse,
+        }],
         horizon: at.saturating_add(lasts).saturating_add(s(120)),
         grace: s(120),
         warm_up: s(2),
@@ -466,7 +472,13 @@ fn metastable(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
     let fleet = Fleet {
         clients: clients(1000, poisson(options.rate("rate")?), call),
         services: vec![service("database", 1, options.rate("capacity")?)],
-        troubles: vec![Trouble { service: "database".into(), at, lasts, shard: None, kind: TroubleKind::Capacity(0.0) }],
+        troubles: vec![Trouble {
+            service: "database".into(),
+            at,
+            lasts,
+            shard: None,
+            kind: TroubleKind::Capacity(0.0),
+        }],
         horizon: at.saturating_add(lasts).saturating_add(s(530)),
         warm_up: s(2),
         ..Fleet::default()
@@ -599,7 +611,13 @@ fn reconnect(options: &mut Options<'_>) -> Result<Scenario, ScenarioError> {
     let fleet = Fleet {
         clients: clients(options.positive("clients")?, arrivals, network("server")),
         services: vec![Service { rate_limit: Some(limit), ..Service::new("server") }],
-        troubles: vec![Trouble { service: "server".into(), at, lasts, shard: None, kind: TroubleKind::Refuse }],
+        troubles: vec![Trouble {
+            service: "server".into(),
+            at,
+            lasts,
+            shard: None,
+            kind: TroubleKind::Refuse,
+        }],
         horizon: at.saturating_add(lasts).saturating_add(s(1200)),
         ..Fleet::default()
     };

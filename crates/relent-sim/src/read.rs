@@ -110,7 +110,8 @@ impl std::error::Error for ReadErrors {}
 /// within }`, `{ kind = "listen", lifetime, notice }`. A law is a duration or `{ kind = "uniform", from, to }`,
 /// `{ kind = "exponential", mean }`, `{ kind = "normal", mean, deviation }`, `{ kind = "lognormal", median, sigma }`.
 /// A service may also have `slowdown` (a duration per attempt in service), `error_rate`, `rate_limit = { per_second,
-/// burst, retry_after }` and `overload = { above, out_for }`.
+/// burst, retry_after }`, `overload = { above, out_for }`, `shards` (a trouble then may have a `shard`, from 1) and
+/// `stops_unwanted`. Beside a policy may stand who shares its state: `{ policy, name, scope, per_shard }`.
 ///
 /// # Errors
 ///
@@ -468,7 +469,10 @@ impl<'r> Reader<'r> {
             return Some((name.to_owned(), self.policy(name, found.at, strategies)?));
         }
         if !found.value.is_table() {
-            self.wrong(found.at, "a policy's name is a string; with more, { policy = \"NAME\", scope = \"service\" }");
+            self.wrong(
+                found.at,
+                "a policy's name is a string; with more, { policy = \"NAME\", scope = \"service\" }",
+            );
             return None;
         }
         let table = self.as_table(found, String::new())?;

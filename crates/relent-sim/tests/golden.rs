@@ -8,11 +8,11 @@ use relent_sim::{Simulation, built_in};
 type Golden = (&'static str, &'static [(&'static str, &'static str)], u64);
 
 /// Scenario, options, hash of all figures and series.
-const GOLDEN: [Golden; 12] = [
+const GOLDEN: [Golden; 17] = [
     ("herd", &[("clients", "2000"), ("horizon", "60s"), ("outage", "3s")], 0x3332_3dd3_4221_7b56),
     ("occ", &[("clients", "30"), ("replications", "5")], 0x4f68_d171_c10c_6def),
     ("outage", &[("replications", "2")], 0xbbde_bd43_4fa3_c5d7),
-    ("metastable", &[("replications", "2"), ("horizon", "150s")], 0xeab2_72bf_9e24_b0be),
+    ("metastable", &[("replications", "2"), ("horizon", "150s")], 0x7685_b667_08bd_c3af),
     ("collapse", &[("replications", "3")], 0xd871_3c2a_88cd_4a71),
     ("layers", &[("replications", "2"), ("horizon", "20s")], 0x968c_ba30_fb4a_4aa0),
     ("throttle", &[("replications", "2")], 0x83d6_85ba_34e3_4f04),
@@ -21,6 +21,11 @@ const GOLDEN: [Golden; 12] = [
     ("reconnect", &[("clients", "1000"), ("capacity", "50")], 0x4742_cb53_c513_11df),
     ("batch", &[("repeats", "halves")], 0xb60a_7759_d6b2_5784),
     ("statemachine", &[("replications", "2")], 0x4cbd_b01d_84d8_2df3),
+    ("budget", &[("horizon", "20s"), ("replications", "2")], 0x61b9_41a3_a4ec_44db),
+    ("breaker", &[("rate", "200"), ("replications", "2")], 0x6780_6984_f0d2_a22b),
+    ("hedging", &[("rate", "200"), ("replications", "2")], 0x1bb1_df23_dbab_193e),
+    ("overload", &[("horizon", "200s"), ("replications", "2")], 0xee51_99fb_4711_8793),
+    ("adaptive", &[("others", "5"), ("horizon", "20s"), ("replications", "2")], 0x33f0_9788_7aa7_73a2),
 ];
 
 #[test]

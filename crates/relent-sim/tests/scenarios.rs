@@ -7,8 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use relent_core::Policy;
 use relent_sim::{
-    Arrivals, BUILT_INS, Broken, BuiltIn, Law, Measure, Model, Order, Scenario, Simulation, TroubleKind,
-    Strategy, built_in, read_scenario, scenario_names,
+    Arrivals, BUILT_INS, Broken, BuiltIn, Law, Measure, Model, Order, Scenario, Scope, Simulation, Strategy,
+    TroubleKind, built_in, read_scenario, scenario_names,
 };
 
 const WHOLE: &str = r#"description = "all of it"
@@ -113,7 +113,7 @@ fn a_scenario_is_found_in_a_file_and_may_be_a_built_in_one() {
 }
 
 /// What is changed in [`WHOLE`], and what is said.
-const WRONG: [(&str, &str, &str); 28] = [
+const WRONG: [(&str, &str, &str); 34] = [
     (
         "horizon =",
         "hoizon =",
@@ -185,7 +185,7 @@ const WRONG: [(&str, &str, &str); 28] = [
     (
         "kind = \"errors\"",
         "kind = \"capacity\"\nfactor = 0.5",
-        "s.toml:45:1: unknown key \"rate\"; known: service, at, for, kind, factor",
+        "s.toml:45:1: unknown key \"rate\"; known: service, at, for, kind, factor, shard",
     ),
     (
         "watch = \"database\"",
@@ -201,6 +201,25 @@ const WRONG: [(&str, &str, &str); 28] = [
         "horizon = \"20s\"",
         "horizon = \"20y\"",
         "s.toml:2:11: \"20y\" is no duration; write \"250ms\", \"1.5s\" or \"1m30s\"",
+    ),
+    ("workers = 10", "workers = 10\nshards = 0", "s.toml:29:1: services.shop.shards: from 1 to 1000"),
+    ("rate = 0.5", "rate = 0.5\nshard = 2", "s.toml:45:1: trouble[0].shard: database has the shards 1 to 1"),
+    ("workers = 10", "workers = 10\nstops_unwanted = 1", "s.toml:29:18: `stops_unwanted` is true or false"),
+    (
+        "timeout = \"1s\"",
+        "timeout = \"1s\"\nscope = \"service\"",
+        "s.toml:19:9: `scope` has no effect without `policy`; the scenario's `policies` say it for those that are \
+         compared",
+    ),
+    (
+        "\"mine\"]",
+        "{ policy = \"mine\", scope = \"servce\" }]",
+        "s.toml:12:57: unknown scope \"servce\"; did you mean \"service\"?",
+    ),
+    (
+        "\"mine\"]",
+        "7]",
+        "s.toml:12:30: a policy's name is a string; with more, { policy = \"NAME\", scope = \"service\" }",
     ),
 ];
 
@@ -226,6 +245,24 @@ fn bad_scenarios_get_an_error_with_its_place() {
     assert_eq!(error, "s.toml:1:1: scenario: unknown scenario \"hred\"; did you mean \"herd\"?");
     let error = read("scenario = \"herd\"\nclients = 1000000000000\n").unwrap_err();
     assert_eq!(error, "s.toml:2:1: clients: 1000000000000 is too large");
+}
+
+/// Who shares a state stands beside the policy's name.
+#[test]
+fn a_scenario_says_who_shares_what() {
+    let text = WHOLE.replace(
+        "\"mine\"]",
+        "\"mine\", { policy = \"strategy:breaker\", name = \"by shard\", scope = \"all\", per_shard = true }]",
+    );
+    let scenario = read(&text).unwrap();
+    let (name, strategy) = scenario.line_up.last().unwrap();
+    assert_eq!((name.as_str(), strategy.scope, strategy.per_shard), ("by shard", Scope::All, true));
+    assert!(strategy.shared.breaker.is_some() && !scenario.line_up[1].1.shares());
+    let text = WHOLE.replace("time = \"3ms\"", "time = \"3ms\"\nshards = 3\nstops_unwanted = true");
+    let scenario = read(&text.replace("rate = 0.5", "rate = 0.5\nshard = 3")).unwrap();
+    let Model::Fleet(fleet) = &scenario.model else { panic!("{scenario:?}") };
+    assert_eq!((fleet.services[1].shards, fleet.services[1].stops_unwanted), (3, true));
+    assert_eq!(fleet.troubles[0].shard, Some(3));
 }
 
 #[test]
@@ -292,6 +329,8 @@ fn every_built_in_scenario_runs_by_itself_and_says_so() {
             "ethernet" => &[("slots", "20000")],
             "metastable" | "outage" => &[("rate", "50"), ("capacity", "55"), ("replications", "2")],
             "layers" | "collapse" => &[("replications", "2")],
+            "budget" | "overload" | "adaptive" => &[("horizon", "10s"), ("replications", "2")],
+            "breaker" | "hedging" => &[("rate", "50"), ("replications", "2")],
             _ => &[],
         };
         let comparison = Simulation::new(built_in(name, options).unwrap()).line_up().run().unwrap();

@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use relent_core::{
-    CommonPolicy, Dice, HedgePolicy, Jitter, Policy, Quota, Rate, Ratio, Reason, TokenBucket,
-    WindowBudget,
+    CommonPolicy, Dice, HedgePolicy, Jitter, Policy, Quota, Rate, Ratio, Reason, TokenBucket, WindowBudget,
 };
 use relent_sim::{
     Arrivals, Clients, Comparison, Edge, Fleet, Law, Measure, Profile, Report, RunError, Scenario, Scope,
@@ -93,7 +92,13 @@ fn brooker(failure: f64, clients: u32, rate: f64) -> [(f64, f64); 2] {
 #[test]
 fn a_bucket_of_retries_is_that_of_brookers_program() {
     // The failure rate; success and load of the program itself, in one run.
-    let table = [(0.01, 1.0, 1.010), (0.05, 0.9998, 1.054), (0.1, 0.985, 1.096), (0.2, 0.885, 1.107), (0.5, 0.557, 1.109)];
+    let table = [
+        (0.01, 1.0, 1.010),
+        (0.05, 0.9998, 1.054),
+        (0.1, 0.985, 1.096),
+        (0.2, 0.885, 1.107),
+        (0.5, 0.557, 1.109),
+    ];
     for (failure, success, load) in table {
         let comparison = run("budget", &[("failure", &failure.to_string())]);
         let got = shares(named(&comparison, "bucket, 10 %"));
@@ -130,7 +135,9 @@ fn the_fewer_calls_a_client_makes_the_more_its_bucket_lets_through() {
 /// does below a tenth of the calls: far above it neither retries.
 #[test]
 fn throttled_retries_end_where_too_much_fails() {
-    let at = |failure: &str| shares(named(&run("budget", &[("failure", failure)]), "3 retries, gRPC's throttling"));
+    let at = |failure: &str| {
+        shares(named(&run("budget", &[("failure", failure)]), "3 retries, gRPC's throttling"))
+    };
     let (low, high) = (at("0.02"), at("0.5"));
     assert!(low.0 > 0.999, "{low:?}");
     assert!(high.0 < 0.52 && high.1 < 1.02, "{high:?}");
@@ -195,7 +202,8 @@ fn hedges_cut_the_tail_as_the_tail_at_scale_has_it() {
     let calls = 600_000u32;
     let n = f64::from(calls);
     // The hedge's delay in ms; the p99.9 of the slowest of 100, in ms, and what part more requests.
-    let curve = [(1, 49.5, 0.14), (5, 51.6, 0.039), (10, 54.0, 0.020), (20, 59.9, 0.0094), (50, 79.3, 0.0031)];
+    let curve =
+        [(1, 49.5, 0.14), (5, 51.6, 0.039), (10, 54.0, 0.020), (20, 59.9, 0.0094), (50, 79.3, 0.0031)];
     for (delay, p999_of_100, more) in curve {
         let law = |t: f64| tail(t) * tail(t - delay as f64);
         // The curve itself: the p99.9 of the slowest of 100 is where 1 − 0.999^(1/100) are slower.
@@ -210,11 +218,13 @@ fn hedges_cut_the_tail_as_the_tail_at_scale_has_it() {
         assert!((hedges - expected).abs() < 4.0 * expected.sqrt(), "{delay} ms: {hedges} {expected}");
         // From the hundredth slowest to the hundred-thousandth, and there too is where 100 leaves meet their p99.9.
         for t in [1.5 * delay as f64, 25.0, 40.0, p999_of_100] {
-            let beyond = report.latency.len()
-                - report.latency.count_between(0, (t * 1e3) as u64);
+            let beyond = report.latency.len() - report.latency.count_between(0, (t * 1e3) as u64);
             let expected = law(t) * n;
             let error = expected.sqrt() + 0.004 * expected;
-            assert!((beyond as f64 - expected).abs() < 4.0 * error, "{delay} ms, {t} ms: {beyond} {expected}");
+            assert!(
+                (beyond as f64 - expected).abs() < 4.0 * error,
+                "{delay} ms, {t} ms: {beyond} {expected}"
+            );
         }
     }
     // Without one the slowest of 100 take 1.8 s.

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use relent_sim::{
-    BUILT_INS, Boundary, BuiltIn, Forecast, RunError, Scenario, ScenarioError, Simulation, Strategy, boundary, built_in,
+    BUILT_INS, Boundary, BuiltIn, Forecast, RunError, Scenario, ScenarioError, Simulation, Strategy,
+    boundary, built_in,
 };
 use serde_json::json;
 

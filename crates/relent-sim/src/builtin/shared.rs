@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use relent_core::{
-    BreakerPolicy, BudgetPolicy, CommonPolicy, HedgePolicy, Jitter, Policy, Quota, Rate, Ratio, ThrottlePolicy,
-    TokenBucket,
+    BreakerPolicy, BudgetPolicy, CommonPolicy, HedgePolicy, Jitter, Policy, Quota, Rate, Ratio,
+    ThrottlePolicy, TokenBucket,
 };
 
 use super::{Options, built, clients, describe, ms, network, poisson, s, strategies};

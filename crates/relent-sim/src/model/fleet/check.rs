@@ -97,7 +97,10 @@ impl Fleet {
     fn check_trouble(&self, key: &str, trouble: &Trouble, service: Option<&Service>) -> Checked {
         let shards = service.map_or(1, |service| service.shards);
         if trouble.shard.is_some_and(|shard| !(1..=shards).contains(&shard)) {
-            return wrong(format!("{key}.shard"), format!("{} has the shards 1 to {shards}", trouble.service));
+            return wrong(
+                format!("{key}.shard"),
+                format!("{} has the shards 1 to {shards}", trouble.service),
+            );
         }
         if trouble.lasts.is_zero() {
             return wrong(format!("{key}.for"), "lasts no time");

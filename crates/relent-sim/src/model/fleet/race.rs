@@ -1,7 +1,7 @@
 //! Attempts of one call beside each other.
 
 use relent_core::{
-    Class, Decision, Held, HedgePolicy, HedgeStep, Moment, Outcome, Priority, Race, RaceEnd, Reason, Repeat,
+    Class, Decision, HedgePolicy, HedgeStep, Held, Moment, Outcome, Priority, Race, RaceEnd, Reason, Repeat,
     Share, Shared, Start, Timestamp,
 };
 

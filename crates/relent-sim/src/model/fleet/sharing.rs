@@ -230,7 +230,9 @@ mod tests {
     use super::*;
     use crate::luck::{Law, Luck};
     use crate::model::Pulse;
-    use crate::model::fleet::{Arrivals, Clients, Profile, RateLimit, Scratch, Service, Trouble, TroubleKind};
+    use crate::model::fleet::{
+        Arrivals, Clients, Profile, RateLimit, Scratch, Service, Trouble, TroubleKind,
+    };
     use crate::record::{Pool, Recorder, Tally};
 
     fn ms(ms: u64) -> Duration {

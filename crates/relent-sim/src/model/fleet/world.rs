@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use relent_core::{
-    Call, Class, Common, Decision, HedgePolicy, Hint, Moment, Outcome, Policy, Reason, Share, Start, Timestamp, entropy,
+    Call, Class, Common, Decision, HedgePolicy, Hint, Moment, Outcome, Policy, Reason, Share, Start,
+    Timestamp, entropy,
 };
 
 use crate::luck::{Law, Luck, Purpose, exponential, unit};
@@ -249,16 +250,17 @@ impl<'a> World<'a> {
             })
             .collect();
         let place = |name: &String| places.get(name.as_str()).copied().unwrap_or((u32::MAX, 1));
-        let of_clients = fleet.clients.iter().map(|clients| (&clients.call, clients.count, fleet.watch.is_none()));
+        let of_clients =
+            fleet.clients.iter().map(|clients| (&clients.call, clients.count, fleet.watch.is_none()));
         let of_services = fleet
             .services
             .iter()
             .flat_map(|service| service.calls.iter().map(|edge| (edge, service.shards, false)));
         // A kind of clients is one origin, and a service another, whatever it calls.
         let origins = (0u32..fleet.clients.len() as u32).chain(
-            (fleet.clients.len() as u32..).zip(&fleet.services).flat_map(|(origin, service)| {
-                std::iter::repeat_n(origin, service.calls.len())
-            }),
+            (fleet.clients.len() as u32..)
+                .zip(&fleet.services)
+                .flat_map(|(origin, service)| std::iter::repeat_n(origin, service.calls.len())),
         );
         let mut layout = Layout::new(fleet);
         let links = of_clients
@@ -514,8 +516,7 @@ impl<'a> World<'a> {
         let luck = self.luck;
         let Some((state, mut share)) = self.scratch.call(place) else { return };
         let Some(policy) = self.links.get(state.link as usize).map(|link| link.policy) else { return };
-        let moment =
-            Moment::at(Timestamp::from_nanos(now), luck.decision(state.id, state.call.attempts()));
+        let moment = Moment::at(Timestamp::from_nanos(now), luck.decision(state.id, state.call.attempts()));
         let start = state.call.admit(policy, &mut share, moment);
         self.start(now, place, start);
     }
@@ -849,7 +850,7 @@ fn shard_of(id: u64, shards: u32) -> u32 {
 }
 
 /// What shards are drawn for, and the luck of shared states.
-const SHARDS: u64 = 0x51a2_d5;
+const SHARDS: u64 = 0x0051_a2d5;
 const HOMES: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A list whose places are used again.
