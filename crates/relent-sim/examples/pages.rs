@@ -51,7 +51,7 @@ fn main() {
 }
 
 /// A page and its pictures, as they are to stand in `docs/simulation`.
-pub fn made(name: &str) -> Vec<(PathBuf, String)> {
+pub(crate) fn made(name: &str) -> Vec<(PathBuf, String)> {
     let (_, make) = PAGES.into_iter().find(|(page, _)| *page == name).expect("a page of that name");
     let mut page = Page::open(name);
     make(&mut page);
