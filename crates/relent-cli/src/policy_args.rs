@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use clap::Args;
-use relent_config::{BuiltIn, Checks, Entry, File, Flag, MAX_TEXT, Origin, Reader, Setting};
+use relent_config::{BuiltIn, Checks, Entry, File, Flag, Home, MAX_TEXT, Origin, Reader, Setting};
 use relent_core::{CommonPolicy, Policy};
 
 use crate::exit::Error;
@@ -83,6 +83,12 @@ pub(crate) struct PolicyArgs {
     /// What happens with longer ones
     #[arg(long, value_name = "abort|clamp|ignore")]
     hint_over_max: Option<String>,
+    /// Circuit breaker: the name of one in the policy file, or a table such as '{ window = { size = "30s" } }'
+    #[arg(long, value_name = "NAME|TABLE|none")]
+    breaker: Option<String>,
+    /// Retry budget: names in the policy file with commas, or a table such as '{ kind = "window", ratio = 0.1 }'
+    #[arg(long, value_name = "NAME|TABLE|none")]
+    budget: Option<String>,
     /// Repeat only calls that are known to be idempotent (not for `run`: of a command, nobody knows)
     #[arg(long)]
     require_idempotency: bool,
@@ -107,6 +113,16 @@ impl Resolved {
     /// What calls of the policy share.
     pub(crate) fn common(&self) -> &CommonPolicy {
         self.found.common()
+    }
+
+    /// Where its breaker stands.
+    pub(crate) fn breaker_home(&self) -> Option<&Home> {
+        self.found.breaker_home()
+    }
+
+    /// Where its budgets stand.
+    pub(crate) fn budget_homes(&self) -> &[Home] {
+        self.found.budget_homes()
     }
 
     /// The policy's name, if it stands in a file.
@@ -268,7 +284,7 @@ impl PolicyArgs {
     }
 
     /// Options with values: option, key's path, text.
-    fn texts(&self) -> [(&'static str, &'static str, &Option<String>); 22] {
+    fn texts(&self) -> [(&'static str, &'static str, &Option<String>); 24] {
         [
             ("--max-attempts", "max_attempts", &self.max_attempts),
             ("--deadline", "deadline", &self.deadline),
@@ -291,6 +307,8 @@ impl PolicyArgs {
             ("--hint", "hint.mode", &self.hint),
             ("--hint-max", "hint.max", &self.hint_max),
             ("--hint-over-max", "hint.over_max", &self.hint_over_max),
+            ("--breaker", "breaker", &self.breaker),
+            ("--budget", "budget", &self.budget),
             ("--seed", "seed", &self.seed),
         ]
     }

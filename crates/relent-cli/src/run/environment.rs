@@ -44,9 +44,9 @@ pub(super) fn outer() -> Result<Option<Layer>, Error> {
 }
 
 impl Layer {
-    /// What is left until its deadline; nothing past it, none without one.
-    pub(super) fn left(&self) -> Option<Duration> {
-        Some(Duration::from_millis(self.deadline?).saturating_sub(since_epoch()))
+    /// What is left until its deadline at a time since 1970; nothing past it, none without one.
+    pub(super) fn left(&self, now: Duration) -> Option<Duration> {
+        Some(Duration::from_millis(self.deadline?).saturating_sub(now))
     }
 
     /// What has to be said about layers, if our own policy makes up to `ours` attempts and the outer one more than one.
@@ -61,11 +61,6 @@ impl Layer {
         };
         Some(format!("this is attempt {of} of another relent run; the attempts of both multiply: {total}"))
     }
-}
-
-/// The point in time that lies `ahead`, in milliseconds since 1970.
-pub(super) fn epoch_millis(ahead: Duration) -> u64 {
-    u64::try_from(since_epoch().saturating_add(ahead).as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The variables of an attempt; none: not set.
@@ -85,6 +80,6 @@ pub(super) fn of_attempt<T: Clock>(
     ]
 }
 
-fn since_epoch() -> Duration {
+pub(super) fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -10,6 +10,7 @@ mod report;
 mod rules;
 mod signals;
 mod spool;
+mod state;
 mod takeover;
 mod terminal;
 mod watch;
@@ -43,6 +44,7 @@ use self::output::Output;
 use self::report::Report;
 use self::rules::{Rules, Tests};
 use self::signals::{Meaning, Signals};
+use self::state::{Common, StateArgs};
 use self::terminal::Terminal;
 use self::watch::{Watch, What};
 
@@ -51,12 +53,14 @@ Examples:
   relent run -- curl -fsS https://example.com/health
   relent run --max-attempts 8 --deadline 10m --attempt-timeout 1m -- ./deploy.sh production
   relent run --retry-on 75,signal --retry-on 'stderr:connection (reset|refused)' -- ./sync
+  relent run --state ~/.local/state/relent.json -- backup   (fails every minute? not for long)
   relent run --policy nightly --initial-spread 5m --output last -- backup   (in a crontab)
 
 What is tried when, by default or with options: relent explain --run [OPTIONS]
 
 Exit code: that of the last attempt; 124 if its time was over, 126 or 127 if it
-cannot be run, 128 + n if signal n ended it, 125 if the options make no sense.
+cannot be run, 128 + n if signal n ended it, 125 if the options make no sense,
+75 if --state or the policy's breaker says that it is not the time.
 0 is always a success.";
 
 /// What `relent run` takes.
@@ -94,6 +98,9 @@ pub(crate) struct Args {
     /// Also end processes that have left the command's process group (Linux)
     #[arg(long, help_heading = "Process")]
     subreaper: bool,
+
+    #[command(flatten)]
+    state: StateArgs,
 
     /// Write what happens to this file, as JSON lines; /dev/stderr and /dev/fd/3 work too
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
@@ -172,6 +179,9 @@ pub(crate) const BAD_USAGE: ExitCode = ExitCode::Command(WRAPPER_FAILED);
 
 const WRAPPER_FAILED: u8 = 125;
 
+/// Nothing was attempted, and it can be later: EX_TEMPFAIL of `sysexits.h`.
+const TRY_LATER: u8 = 75;
+
 /// Runs the command until it succeeds or the policy says stop; the exit code. Where a signal ended the call, it does
 /// not return: the process ends by that signal.
 ///
@@ -186,13 +196,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Error> {
     refuse_promise(&resolved)?;
     let rules = args.rules(&resolved)?;
     let layer = environment::outer()?;
-    let left = layer.as_ref().and_then(Layer::left);
+    let epoch = Epoch::begin();
+    let left = layer.as_ref().and_then(|layer| layer.left(epoch.since_1970));
     let policy = within(resolved.policy(), left)?;
-    let run = Run::begin(&args, rules, &policy, layer.as_ref())?;
+    let common = Common::of(&args.state, &resolved, &policy, &args.command, epoch)?;
+    let run = Run::begin(&args, rules, common, epoch, layer.as_ref())?;
     let end = if left.is_some_and(|left| left.is_zero()) {
         End { reason: Reason::DeadlinePassed, attempts: 0, last: None }
     } else {
-        run.call(&args.command, &policy, resolved.name())
+        run.call(&args.command, resolved.name())
     };
     Ok(ExitCode::Command(run.finish(end)))
 }
@@ -210,11 +222,36 @@ fn within(policy: &Policy, left: Option<Duration>) -> Result<Policy, Error> {
 struct Run {
     wrapper: RefCell<Wrapper>,
     report: RefCell<Report>,
-    began: Instant,
+    /// What the attempts share, and this run with others.
+    common: Common,
+    epoch: Epoch,
     /// Ends the waits.
     token: Token,
     /// What ended the call from outside.
     cancelled_by: Cell<Option<Signal>>,
+}
+
+/// When a run began. Its times are those of the calendar, since other runs are told them too; within the run the clock is
+/// one that nobody sets.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    began: Instant,
+    since_1970: Duration,
+}
+
+impl Epoch {
+    fn begin() -> Self {
+        Self { began: Instant::now(), since_1970: environment::since_epoch() }
+    }
+
+    /// The point in time that lies `ahead` of the beginning, in milliseconds since 1970.
+    fn millis_1970(&self, ahead: Duration) -> u64 {
+        u64::try_from(self.since_1970.saturating_add(ahead).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_duration(self.since_1970.saturating_add(self.began.elapsed()))
+    }
 }
 
 /// How a call ended.
@@ -226,7 +263,14 @@ struct End {
 }
 
 impl Run {
-    fn begin(args: &Args, rules: Rules, policy: &Policy, layer: Option<&Layer>) -> Result<Self, Error> {
+    fn begin(
+        args: &Args,
+        rules: Rules,
+        common: Common,
+        epoch: Epoch,
+        layer: Option<&Layer>,
+    ) -> Result<Self, Error> {
+        let policy = common.target.policy();
         let failed = |what: &str| {
             let what = what.to_owned();
             move |source: io::Error| Error::Failure { what, source }
@@ -254,15 +298,21 @@ impl Run {
         Ok(Self {
             wrapper: RefCell::new(wrapper),
             report: RefCell::new(report),
-            began: Instant::now(),
+            common,
+            epoch,
             token: Token::new(),
             cancelled_by: Cell::new(None),
         })
     }
 
-    fn call(&self, command: &[OsString], policy: &Policy, name: Option<&str>) -> End {
-        let ends = policy.deadline().map(|deadline| environment::epoch_millis(deadline.usable()));
-        let mut call = relent::blocking::with(policy)
+    fn call(&self, command: &[OsString], name: Option<&str>) -> End {
+        let policy = self.common.target.policy();
+        self.tell_remarks();
+        let ends = policy.deadline().map(|deadline| self.epoch.millis_1970(deadline.usable()));
+        let mut call = self
+            .common
+            .target
+            .blocking()
             .timer(Pauses(self))
             .cancel_on(&self.token)
             .notify(|event| self.report.borrow_mut().event(event))
@@ -296,9 +346,16 @@ impl Run {
         }
     }
 
+    /// What the state file makes worth a line.
+    fn tell_remarks(&self) {
+        let mut report = self.report.borrow_mut();
+        self.common.remarks().iter().for_each(|remark| report.line(remark));
+    }
+
     /// How long an attempt may take of which `remaining` is left.
     fn limit(&self, policy: &Policy, remaining: Option<Duration>) -> Option<Limit> {
-        let left = policy.deadline().map(|deadline| deadline.usable().saturating_sub(self.began.elapsed()));
+        let left =
+            policy.deadline().map(|deadline| deadline.usable().saturating_sub(self.epoch.began.elapsed()));
         match policy.attempt_timeout() {
             Some(timeout) if left.is_none_or(|left| timeout < left) => Some(Limit::Timeout(timeout)),
             _ => remaining.map(Limit::Deadline),
@@ -328,6 +385,7 @@ impl Run {
     fn finish(&self, end: End) -> u8 {
         let succeeded = end.reason == Reason::Succeeded;
         self.release(succeeded);
+        self.tell_remarks();
         let mut report = self.report.borrow_mut();
         report.clear();
         if let Some(signal) = self.cancelled_by.get() {
@@ -355,9 +413,12 @@ impl Run {
         if end.last.as_ref().is_some_and(|ended| ended.survived) {
             report.line("something that the command has started cannot be ended");
         }
-        report.gave_up(end.reason, end.attempts, how);
+        let open_for = self.common.open_for(self.epoch.now()).filter(|_| end.reason == Reason::CircuitOpen);
+        report.gave_up(end.reason, end.attempts, how, open_for);
         match how {
-            // The deadline had passed before anything was attempted.
+            // Something that calls share said no, before anything was attempted.
+            None if end.reason != Reason::DeadlinePassed => TRY_LATER,
+            // The deadline had passed before.
             None => 124,
             // Nothing but a success ends in 0.
             Some(how) => {
@@ -412,7 +473,7 @@ struct Pauses<'a>(&'a Run);
 
 impl Clock for Pauses<'_> {
     fn now(&self) -> Timestamp {
-        Timestamp::from_duration(self.0.began.elapsed())
+        self.0.epoch.now()
     }
 }
 

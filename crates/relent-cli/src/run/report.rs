@@ -98,7 +98,13 @@ impl Report {
     }
 
     /// Says why the call ended without success.
-    pub(super) fn gave_up(&mut self, reason: Reason, attempts: u32, last: Option<&How>) {
+    pub(super) fn gave_up(
+        &mut self,
+        reason: Reason,
+        attempts: u32,
+        last: Option<&How>,
+        open_for: Option<Duration>,
+    ) {
         let mut text = match (last, attempts) {
             (_, 0) => "not attempted".to_owned(),
             (Some(how), 1) => format!("{}: {how}", self.command),
@@ -107,6 +113,9 @@ impl Report {
         };
         if let Some(why) = in_words(reason) {
             let _ = write!(text, "; {why}");
+        }
+        if let Some(left) = open_for {
+            let _ = write!(text, ": the next attempt in {}", short(left));
         }
         self.line(&text);
     }
@@ -247,6 +256,9 @@ fn in_words(reason: Reason) -> Option<&'static str> {
         Reason::DeadlinePassed => Some("the deadline has passed"),
         Reason::HintOverMax => Some("it asked for a longer wait than the policy accepts"),
         Reason::BodyNotReplayable => Some("the input cannot be replayed"),
+        Reason::CircuitOpen => Some("the circuit is open"),
+        Reason::BudgetExhausted => Some("the retry budget is spent"),
+        Reason::RateLimited => Some("the rate limit lets nothing through"),
         Reason::NotIdempotent => Some("another try might do it twice"),
         _ => None,
     }
