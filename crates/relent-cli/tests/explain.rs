@@ -311,3 +311,37 @@ fn every_extreme_has_an_answer() {
         explained(&[extreme, &["--format", "markdown"][..]].concat());
     }
 }
+
+#[test]
+fn what_calls_share_is_said_in_words_with_its_warnings() {
+    let text = "version = 1\n\
+        [policies.p]\nattempt_timeout = \"5s\"\nbudget = \"outbound\"\nhedge = { delay = \"10s\" }\nrate_limit = \"10/s\"\n\
+        breaker = { window = { kind = \"time\", size = \"10s\" }, mode = \"forced_open\" }\n\
+        [policies.bare]\nhedge = \"quantile\"\n\
+        [budgets.outbound]\nscope = \"process\"\nkind = \"token_bucket\"\ncapacity = 100\nrefill = \"10/s\"\n";
+    let place = Place::new(&unique());
+    place.write("relent.toml", text);
+    let explained = |name: &str| -> Value {
+        serde_json::from_str(&stdout(&mut place.relent(&["explain", name, "--json"]), 0)).unwrap()
+    };
+    let codes = |answer: &Value| -> Vec<String> {
+        let warnings = answer["warnings"].as_array().unwrap().iter();
+        warnings.map(|warning| warning["code"].as_str().unwrap().to_owned()).collect()
+    };
+    let p = explained("p");
+    let lines: Vec<&str> = p["shared"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(lines.len(), 4, "{lines:#?}");
+    assert!(lines[0].starts_with(
+        "Budget outbound (one for the whole process): 100 tokens: in a full outage 100 retries, then"
+    ));
+    assert!(
+        lines[1].contains("50 % of the calls of the last 10s have failed, of at least 20; for 5s"),
+        "{lines:#?}"
+    );
+    for code in ["hedge_too_late", "endless_queue", "breaker_forced_open", "breaker_min_calls"] {
+        assert!(codes(&p).iter().any(|found| found == code), "{code} is not told: {:?}", codes(&p));
+    }
+    let bare = codes(&explained("bare"));
+    assert!(bare.iter().any(|code| code == "hedge_without_budget"), "{bare:?}");
+    assert!(!bare.iter().any(|code| code == "hedge_too_late"), "{bare:?}");
+}

@@ -6,7 +6,7 @@ use relent_core::Reason;
 use serde_json::{Value, json};
 
 use super::schedule::{DRAWS, Planned, SEED, Span};
-use super::{Explanation, herd, one_line};
+use super::{Explanation, herd, one_line, shared};
 use crate::terminal::Terminal;
 
 /// The version of the format: it changes when a reader of the old one could be misled.
@@ -52,6 +52,7 @@ pub(super) fn of(explanation: &Explanation) -> Value {
         },
         "attempts_per_call": plan.load.filter(|load| load.is_finite()),
         "fleet": fleet.as_ref().map(herd::json),
+        "shared": shared::lines(resolved),
         "warnings": warnings,
     });
     if *with_values && let Some(policy) = answer.get_mut("policy").and_then(Value::as_object_mut) {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::schedule::Span;
 use super::text::{decimal, fine_percent, meaning, percent};
-use super::{Explanation, herd, one_line};
+use super::{Explanation, herd, one_line, shared};
 use crate::durations::short;
 use crate::terminal::Terminal;
 
@@ -71,6 +71,9 @@ pub(super) fn write(out: &mut impl Write, explanation: &Explanation) -> io::Resu
     }
     if let Some(met) = &explanation.fleet {
         writeln!(out, "- {}", herd::line(met))?;
+    }
+    for line in shared::lines(resolved) {
+        writeln!(out, "- {}", cell(&line))?;
     }
     if let Some(means) = explanation.means() {
         writeln!(out, "- {means}")?;

@@ -5,6 +5,7 @@ mod herd;
 mod json;
 mod markdown;
 mod schedule;
+mod shared;
 mod text;
 mod warnings;
 
@@ -153,7 +154,9 @@ impl Explanation {
         };
         let plan = Plan::of(resolved.policy(), &assumed);
         let caller = Caller { timeout: args.caller_timeout, not_idempotent: args.not_idempotent };
-        let warnings = warnings::of(&resolved, &plan, &assumed, caller);
+        let mut warnings = warnings::of(&resolved, &plan, &assumed, caller);
+        warnings.extend(shared::warnings(&resolved, caller));
+        warnings.sort_by_key(|warning| warning.level != Level::Warning);
         let fleet = herd::of(resolved.policy());
         Ok(Self { resolved, assumed, plan, warnings, fleet, for_run: args.run, with_values: args.resolved })
     }

@@ -6,7 +6,7 @@ use relent_core::{OnDeadline, Reason};
 
 use super::schedule::{LONGEST_CALL, LONGEST_DRAWN, Plan, Planned, Span};
 use super::warnings::Level;
-use super::{Explanation, herd, one_line};
+use super::{Explanation, herd, one_line, shared};
 use crate::chart::range_bar;
 use crate::durations::{column, short};
 use crate::terminal::{Terminal, style};
@@ -23,7 +23,7 @@ pub(super) fn write(out: &mut impl Write, explanation: &Explanation, terminal: T
         values(out, explanation)?;
     }
     table(out, &explanation.plan, terminal)?;
-    for line in summary(explanation) {
+    for line in summary(explanation).into_iter().chain(shared::lines(&explanation.resolved)) {
         wrapped(out, &line, 0, terminal)?;
     }
     if let Some(means) = explanation.means() {
