@@ -147,7 +147,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Error> {
         writeln!(out, "listening at {}", server.url())?;
     }
     out.flush()?;
-    drop(out);
     let end = match args.time {
         Some(time) => wanted.recv_timeout(time).or_else(|error| match error {
             RecvTimeoutError::Timeout => Ok(End::Time),
