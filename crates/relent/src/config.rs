@@ -45,7 +45,7 @@ use relent_core::{Breaker, Budget, CommonPolicy, PolicyError};
 
 pub use relent_config::{Errors, File, Home, Reader, Resolved, Scope, UnknownPolicy};
 
-use crate::{Locked, Retrier, chance};
+use crate::{Locked, Part, Retrier, chance};
 
 /// The retriers of a policy file, by the names of its policies. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
@@ -141,7 +141,7 @@ impl Shared {
 }
 
 /// The part of this name, made when it is asked for the first time; one without a name is nobody else's.
-fn once<T>(
+fn once<T: Part>(
     known: &mut HashMap<String, Locked<T>>,
     name: Option<&str>,
     make: impl FnOnce() -> Result<T, PolicyError>,

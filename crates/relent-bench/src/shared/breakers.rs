@@ -32,42 +32,42 @@ pub(crate) fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
 
     let consecutive = target(BreakerPolicy::consecutive(5))?;
     cases.push(
-        blocking(healthy, run(|| consecutive.retry_blocking(|| Small::succeed())))
+        blocking(healthy, run(|| consecutive.retry_blocking(Small::succeed)))
             .variant("failures in a row"),
     );
     let count = target(BreakerPolicy::count(WINDOW))?;
     cases.push(
-        blocking(healthy, run(|| count.retry_blocking(|| Small::succeed()))).variant("the last 100 calls"),
+        blocking(healthy, run(|| count.retry_blocking(Small::succeed))).variant("the last 100 calls"),
     );
     let time = target(BreakerPolicy::time(WINDOW_TIME))?;
     cases.push(
-        blocking(healthy, run(|| time.retry_blocking(|| Small::succeed())))
+        blocking(healthy, run(|| time.retry_blocking(Small::succeed)))
             .variant("the calls of 30 s (reads the clock)"),
     );
 
     let count = target(BreakerPolicy::count(LONG_WINDOW))?;
-    let looped = run(|| count.retry_blocking(|| Small::succeed()));
+    let looped = run(|| count.retry_blocking(Small::succeed));
     cases.push(
-        blocking(failed, after(|| drop(count.retry_blocking(|| Small::fail())), looped))
+        blocking(failed, after(|| drop(count.retry_blocking(Small::fail)), looped))
             .variant("the last calls"),
     );
     let time = target(BreakerPolicy::time(WINDOW_TIME))?;
-    let looped = run(|| time.retry_blocking(|| Small::succeed()));
+    let looped = run(|| time.retry_blocking(Small::succeed));
     cases.push(
-        blocking(failed, after(|| drop(time.retry_blocking(|| Small::fail())), looped))
+        blocking(failed, after(|| drop(time.retry_blocking(Small::fail)), looped))
             .variant("the calls of 30 s (reads the clock)"),
     );
 
     let breaker = recloser(WINDOW);
     cases.push(
-        Case::new(healthy, "recloser", run(|| breaker.call(|| Small::succeed())))
+        Case::new(healthy, "recloser", run(|| breaker.call(Small::succeed)))
             .variant("the last 100 calls")
             .over("bare"),
     );
     let breaker = recloser(LONG_WINDOW);
-    let looped = run(|| breaker.call(|| Small::succeed()));
+    let looped = run(|| breaker.call(Small::succeed));
     cases.push(
-        Case::new(failed, "recloser", after(|| drop(breaker.call(|| Small::fail())), looped))
+        Case::new(failed, "recloser", after(|| drop(breaker.call(Small::fail)), looped))
             .variant("the last calls")
             .over("bare"),
     );
@@ -76,21 +76,21 @@ pub(crate) fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
     let breaker =
         kept(failsafe::Config::new().failure_policy(failure_policy::consecutive_failures(5, wait)).build());
     cases.push(
-        Case::new(healthy, "failsafe", run(|| breaker.call(|| Small::succeed())))
+        Case::new(healthy, "failsafe", run(|| breaker.call(Small::succeed)))
             .variant("failures in a row")
             .over("bare"),
     );
     let breaker = kept(failsafe::Config::new().build());
     cases.push(
-        Case::new(healthy, "failsafe", run(|| breaker.call(|| Small::succeed())))
+        Case::new(healthy, "failsafe", run(|| breaker.call(Small::succeed)))
             .variant("default (averages over 30 s)")
             .over("bare"),
     );
     // A success ends the row of failures: only the average still knows of one.
     let breaker = kept(failsafe::Config::new().build());
-    let looped = run(|| breaker.call(|| Small::succeed()));
+    let looped = run(|| breaker.call(Small::succeed));
     cases.push(
-        Case::new(failed, "failsafe", after(|| drop(breaker.call(|| Small::fail())), looped))
+        Case::new(failed, "failsafe", after(|| drop(breaker.call(Small::fail)), looped))
             .variant("default (averages over 30 s)")
             .over("bare"),
     );

@@ -38,10 +38,10 @@ pub(crate) fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
 
     // While it is full nothing is to be told: what remains is the call.
     let target = kept(Retrier::new(Policy::default()).budget(Quota::aws_2026()).build()?.at("host"));
-    cases.push(relent("a whole call, full", move || target.retry_blocking(|| Small::succeed())));
+    cases.push(relent("a whole call, full", move || target.retry_blocking(Small::succeed)));
     let window = kept(Retrier::new(Policy::default()).budget(WindowBudget::new(ratio)).build()?.at("host"));
     cases.push(relent("a whole call, a share of the last calls", move || {
-        window.retry_blocking(|| Small::succeed())
+        window.retry_blocking(Small::succeed)
     }));
     cases.push(case("bare", "a whole call", Small::succeed));
 

@@ -22,11 +22,11 @@ pub(crate) fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
     let Targets { row, time, .. } = Targets::new()?;
     let breaker = kept(Recloser::custom().error_rate(0.5).closed_len(100).build());
     let mut cases = Vec::new();
-    cases.extend(both("relent", || drop(black_box(row.retry_blocking(|| Small::succeed())))));
+    cases.extend(both("relent", || drop(black_box(row.retry_blocking(Small::succeed)))));
     cases.extend(both("relent, with windows of time", || {
-        drop(black_box(time.retry_blocking(|| Small::succeed())));
+        drop(black_box(time.retry_blocking(Small::succeed)));
     }));
-    cases.extend(both("recloser, the breaker alone", || drop(black_box(breaker.call(|| Small::succeed())))));
+    cases.extend(both("recloser, the breaker alone", || drop(black_box(breaker.call(Small::succeed)))));
     Ok(cases)
 }
 
