@@ -12,6 +12,7 @@ mod policy_args;
 mod run;
 mod shell;
 mod simulate;
+mod surroundings;
 mod terminal;
 
 use std::env;

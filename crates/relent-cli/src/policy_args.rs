@@ -2,13 +2,15 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{env, fs, io};
 
 use clap::Args;
-use relent_config::{BuiltIn, Checks, Entry, File, Flag, Home, MAX_TEXT, Origin, Reader, Setting};
+use relent_config::{BuiltIn, Checks, Entry, File, Flag, Home, MAX_TEXT, Origin, Preset, Reader, Setting};
 use relent_core::{CommonPolicy, Policy};
 
 use crate::exit::Error;
+use crate::surroundings::Machine;
 
 /// Which policy is meant: a name in a policy file, single values, or both (the values win).
 #[derive(Args, Clone, Debug, Default)]
@@ -106,6 +108,16 @@ pub(crate) struct Resolved {
 }
 
 impl Resolved {
+    /// A policy that stands in no file.
+    pub(crate) fn alone(found: relent_config::Resolved) -> Self {
+        Self { found, file: None }
+    }
+
+    /// The preset that lies under the policy.
+    pub(crate) fn preset(&self) -> Option<&'static Preset> {
+        self.found.preset()
+    }
+
     pub(crate) fn policy(&self) -> &Policy {
         self.found.policy()
     }
@@ -259,7 +271,7 @@ impl PolicyArgs {
             },
         };
         // The tables of `run` and `simulate` are checked by those who know them: `run` and `explain`, and `simulate`.
-        let reader = Reader::new().policy_table(RUN_TABLE).table(SCENARIOS);
+        let reader = Reader::new().policy_table(RUN_TABLE).table(SCENARIOS).surroundings(Arc::new(Machine));
         let file = reader.parse(&text, &path.display().to_string())?;
         Ok(Some(PolicyFile { file, text }))
     }
@@ -271,7 +283,7 @@ impl PolicyArgs {
     }
 
     /// What was given: option, key's path, text.
-    fn flags<'a>(&'a self) -> Vec<Flag<'a>> {
+    pub(crate) fn flags<'a>(&'a self) -> Vec<Flag<'a>> {
         let flag = self.require_idempotency.then_some(Flag::new(
             "--require-idempotency",
             "idempotency.require",

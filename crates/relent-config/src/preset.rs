@@ -134,7 +134,7 @@ impl Preset {
     ) -> Result<Resolved, Errors> {
         let place = Place::new(0, 0..0);
         let value = Value::String(self.name.to_owned());
-        let node = Node { key: place.clone(), place, layer: Layer::FLAGS, value };
+        let node = Node { key: place.clone(), place, layer: Layer(0), value };
         crate::file::alone(Table::from([("preset".to_owned(), node)]), flags, surroundings)
     }
 }

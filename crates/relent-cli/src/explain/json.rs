@@ -6,7 +6,7 @@ use relent_core::Reason;
 use serde_json::{Value, json};
 
 use super::schedule::{DRAWS, Planned, SEED, Span};
-use super::{Explanation, herd, one_line, shared};
+use super::{Explanation, herd, one_line, presets, shared};
 use crate::terminal::Terminal;
 
 /// The version of the format: it changes when a reader of the old one could be misled.
@@ -55,6 +55,11 @@ pub(super) fn of(explanation: &Explanation) -> Value {
         "shared": shared::lines(resolved),
         "warnings": warnings,
     });
+    if let (Some(preset), Some(policy)) =
+        (resolved.preset(), answer.get_mut("policy").and_then(Value::as_object_mut))
+    {
+        policy.insert("preset".to_owned(), presets::about(preset));
+    }
     if *with_values && let Some(policy) = answer.get_mut("policy").and_then(Value::as_object_mut) {
         let settings = resolved.settings().iter();
         let values: Vec<_> = settings

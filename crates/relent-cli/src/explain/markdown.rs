@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::schedule::Span;
 use super::text::{decimal, fine_percent, meaning, percent};
-use super::{Explanation, herd, one_line, shared};
+use super::{Explanation, herd, one_line, presets, shared};
 use crate::durations::short;
 use crate::terminal::Terminal;
 
@@ -91,7 +91,7 @@ pub(super) fn write(out: &mut impl Write, explanation: &Explanation) -> io::Resu
             warning.help
         )?;
     }
-    Ok(())
+    resolved.preset().map_or(Ok(()), |preset| presets::markdown_about(out, preset))
 }
 
 /// What may stand in a table.

@@ -4,6 +4,7 @@ mod defaults;
 mod herd;
 mod json;
 mod markdown;
+mod presets;
 mod schedule;
 mod shared;
 mod text;
@@ -13,7 +14,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use relent_config::{BuiltIn, Flag};
+use relent_config::{BuiltIn, Flag, Preset};
 use relent_core::{Backoff, Class, First, HintMode, Jitter, Policy, Schedule};
 
 use crate::durations::{self, short};
@@ -33,6 +34,7 @@ Examples:
   relent explain --run --max-attempts 8              what `relent run` would do
   relent explain payments --resolved                 a policy of relent.toml, value by value
   relent explain --deadline 5s --failure-rate 0.1    what each attempt gains within 5 s
+  relent explain --preset aws-standard               what the AWS SDKs do; --presets lists all
   relent explain payments --strict                   for CI: exit 1 if there is a warning";
 
 #[derive(Debug, clap::Args)]
@@ -40,6 +42,9 @@ pub(crate) struct Args {
     /// Policy of the policy file; the same as --policy
     #[arg(value_name = "POLICY", conflicts_with = "policy")]
     name: Option<String>,
+    /// A preset by its name, instead of a policy; --presets lists them
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "policy", "run"], help_heading = "Policy")]
+    preset: Option<String>,
     #[command(flatten)]
     policy: PolicyArgs,
     /// Start from the defaults of `relent run` instead of the library's
@@ -83,6 +88,9 @@ pub(crate) struct Args {
     /// Show the defaults and the reason for each, and nothing else
     #[arg(long, help_heading = "Output")]
     defaults: bool,
+    /// Show all presets side by side, and nothing else
+    #[arg(long, conflicts_with = "defaults", help_heading = "Output")]
+    presets: bool,
     /// Exit with 1 if there is a warning (notes do not count)
     #[arg(long, help_heading = "Output")]
     strict: bool,
@@ -124,6 +132,14 @@ pub(crate) fn run(args: &Args, terminal: &Terminal) -> Result<ExitCode, Error> {
         }
         return Ok(ExitCode::Success);
     }
+    if args.presets {
+        match format {
+            Format::Text => presets::list(&mut out, *terminal)?,
+            Format::Json => writeln!(out, "{:#}", presets::json()?)?,
+            Format::Markdown => presets::markdown(&mut out)?,
+        }
+        return Ok(ExitCode::Success);
+    }
     let explanation = Explanation::of(args)?;
     match format {
         Format::Text => text::write(&mut out, &explanation, *terminal)?,
@@ -143,7 +159,13 @@ impl Explanation {
         }
         let built_in = if args.run { BuiltIn::Run } else { BuiltIn::Library };
         let retry_on = args.retry_on.as_deref().map(|classes| Flag::new("--retry-on", "retry_on", classes));
-        let resolved = policy_args.resolve(built_in, retry_on.as_slice())?;
+        let resolved = match &args.preset {
+            Some(name) => {
+                let flags = [&policy_args.flags(), retry_on.as_slice()].concat();
+                Resolved::alone(presets::named(name, &flags)?)
+            }
+            None => policy_args.resolve(built_in, retry_on.as_slice())?,
+        };
         crate::run::check_table(&resolved)?;
         let assumed = Assumptions {
             class: args.class,
@@ -165,6 +187,10 @@ impl Explanation {
     fn title(&self) -> String {
         let options = if self.resolved.has_options() { ", with options" } else { "" };
         match (self.resolved.name(), self.resolved.file()) {
+            (None, None) if self.resolved.preset().is_some() => {
+                let name = self.resolved.preset().map_or("", Preset::name);
+                format!("preset {name}{options}")
+            }
             (Some(name), Some(file)) => format!("{name} ({file}{options})"),
             (Some(name), None) => name.to_owned(),
             (None, _) if self.for_run => format!("the default of relent run{options}"),

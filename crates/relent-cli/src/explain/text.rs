@@ -6,7 +6,7 @@ use relent_core::{OnDeadline, Reason};
 
 use super::schedule::{LONGEST_CALL, LONGEST_DRAWN, Plan, Planned, Span};
 use super::warnings::Level;
-use super::{Explanation, herd, one_line, shared};
+use super::{Explanation, herd, one_line, presets, shared};
 use crate::chart::range_bar;
 use crate::durations::{column, short};
 use crate::terminal::{Terminal, style};
@@ -30,7 +30,8 @@ pub(super) fn write(out: &mut impl Write, explanation: &Explanation, terminal: T
         writeln!(out, "{faint}{means}{faint:#}")?;
     }
     gains(out, explanation, terminal)?;
-    warnings(out, explanation, terminal)
+    warnings(out, explanation, terminal)?;
+    explanation.resolved.preset().map_or(Ok(()), |preset| presets::text(out, preset, terminal))
 }
 
 const NUMBER: usize = 8;
