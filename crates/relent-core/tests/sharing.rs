@@ -283,13 +283,14 @@ fn a_bulkhead_refuses_or_lets_wait() {
     let mut common = Common { bulkhead: Some(Bulkhead::new(policy).unwrap()), ..Common::default() };
     let mut callers: Vec<_> = (0..3).map(|_| Caller::new(self::policy(), ms(0))).collect();
     let started: Vec<_> = callers.iter_mut().map(|caller| caller.admit(&mut common, ms(0))).collect();
-    assert_eq!(started, [Start::Go, limited(50), refused(Reason::BulkheadFull)]);
+    let queued = Start::Wait { after: millis(50), source: Source::Bulkhead };
+    assert_eq!(started, [Start::Go, queued, refused(Reason::BulkheadFull)]);
     let mut callers = callers.into_iter();
     let (mut first, mut second) = (callers.next().unwrap(), callers.next().unwrap());
     // Between two attempts the place is free, and the retry queues again.
     assert!(matches!(first.decide(&mut common, F, ms(10)), Decision::Retry { .. }));
     assert_eq!(second.admit(&mut common, ms(10)), Start::Go);
-    assert_eq!(first.admit(&mut common, ms(110)), limited(50));
+    assert_eq!(first.admit(&mut common, ms(110)), queued);
     assert_eq!(first.admit(&mut common, ms(160)), refused(Reason::BulkheadFull));
     second.end(&mut common, ms(170));
     assert_eq!(common.bulkhead.as_mut().unwrap().running(), 0);

@@ -22,7 +22,7 @@ const GOLDEN: [Golden; 17] = [
     ("batch", &[("repeats", "halves")], 0xb60a_7759_d6b2_5784),
     ("statemachine", &[("replications", "2")], 0x4cbd_b01d_84d8_2df3),
     ("budget", &[("horizon", "20s"), ("replications", "2")], 0x61b9_41a3_a4ec_44db),
-    ("breaker", &[("rate", "200"), ("replications", "2")], 0x6780_6984_f0d2_a22b),
+    ("breaker", &[("rate", "200"), ("replications", "2")], 0xed3f_d211_e25a_5802),
     ("hedging", &[("rate", "200"), ("replications", "2")], 0x1bb1_df23_dbab_193e),
     ("overload", &[("horizon", "200s"), ("replications", "2")], 0xee51_99fb_4711_8793),
     ("adaptive", &[("others", "5"), ("horizon", "20s"), ("replications", "2")], 0x33f0_9788_7aa7_73a2),

@@ -66,7 +66,7 @@ fn the_sentence_says_who_stays_down() {
     let comparison = compare("metastable", &[("replications", "2"), ("horizon", "300s")]);
     let sentence = comparison.sentence();
     assert!(sentence.starts_with("After 10 s of trouble strategy:no-retry recovers after "), "{sentence}");
-    let fate = "strategy:none, strategy:exponential and strategy:full stay down as long as was simulated";
+    let fate = "strategy:none, strategy:exponential, strategy:full and 3 retries, 10 % budget stay down";
     assert!(sentence.contains(fate), "{sentence}");
     let comparison = compare("occ", &[("replications", "3")]);
     let sentence = comparison.sentence();

@@ -26,7 +26,8 @@ use crate::{ByFailure, Clock, DefaultTimer, Quiet, With, chance};
 ///
 /// ```
 /// use relent::{BreakerPolicy, Policy, Ratio, Retrier, WindowBudget};
-/// ///
+/// use std::time::Duration;
+///
 /// let retrier = Retrier::new(Policy::default())
 ///     .budget(WindowBudget::new(Ratio::percent(20)))
 ///     .breaker(BreakerPolicy::time(Duration::from_secs(30)))

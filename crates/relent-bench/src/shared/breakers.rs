@@ -32,13 +32,10 @@ pub(crate) fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
 
     let consecutive = target(BreakerPolicy::consecutive(5))?;
     cases.push(
-        blocking(healthy, run(|| consecutive.retry_blocking(Small::succeed)))
-            .variant("failures in a row"),
+        blocking(healthy, run(|| consecutive.retry_blocking(Small::succeed))).variant("failures in a row"),
     );
     let count = target(BreakerPolicy::count(WINDOW))?;
-    cases.push(
-        blocking(healthy, run(|| count.retry_blocking(Small::succeed))).variant("the last 100 calls"),
-    );
+    cases.push(blocking(healthy, run(|| count.retry_blocking(Small::succeed))).variant("the last 100 calls"));
     let time = target(BreakerPolicy::time(WINDOW_TIME))?;
     cases.push(
         blocking(healthy, run(|| time.retry_blocking(Small::succeed)))
@@ -48,8 +45,7 @@ pub(crate) fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
     let count = target(BreakerPolicy::count(LONG_WINDOW))?;
     let looped = run(|| count.retry_blocking(Small::succeed));
     cases.push(
-        blocking(failed, after(|| drop(count.retry_blocking(Small::fail)), looped))
-            .variant("the last calls"),
+        blocking(failed, after(|| drop(count.retry_blocking(Small::fail)), looped)).variant("the last calls"),
     );
     let time = target(BreakerPolicy::time(WINDOW_TIME))?;
     let looped = run(|| time.retry_blocking(Small::succeed));

@@ -39,10 +39,7 @@ pub(crate) fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
         ours(ROW_AND_TOKENS, Case::new(table, "relent", run(|| row.retry_blocking(Small::succeed)))),
         ours(CALLS_AND_QUOTA, Case::new(table, "relent", run(|| count.retry_blocking(Small::succeed)))),
         ours(TIMES, Case::new(table, "relent", run(|| time.retry_blocking(Small::succeed)))),
-        ours(
-            TIMES_AND_DEADLINE,
-            Case::new(table, "relent", run(|| deadline.retry_blocking(Small::succeed))),
-        ),
+        ours(TIMES_AND_DEADLINE, Case::new(table, "relent", run(|| deadline.retry_blocking(Small::succeed)))),
     ];
     let breaker = kept(Recloser::custom().error_rate(0.5).closed_len(100).build());
     let waits = || ExponentialBuilder::default().with_jitter();

@@ -26,10 +26,7 @@ struct Row {
 impl Row {
     fn of(preset: &'static Preset) -> Result<Self, Error> {
         // Not the environment of whoever makes the table.
-        let resolved = match preset.with(&[], None) {
-            Ok(resolved) => resolved,
-            Err(_) => return Ok(Self::of_none(preset)),
-        };
+        let Ok(resolved) = preset.with(&[], None) else { return Ok(Self::of_none(preset)) };
         let policy = resolved.policy();
         Ok(Self {
             preset,
