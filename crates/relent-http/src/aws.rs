@@ -20,10 +20,11 @@ mod code;
 mod skew;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use relent_core::{Class, Hint, Outcome};
+
+use crate::hint::amz_retry_after;
 
 pub use code::code;
 pub use skew::{Skew, Times};
@@ -159,7 +160,7 @@ impl Errors {
         let of_clock = code.as_deref().is_some_and(|code| SKEW_CODES.contains(&code));
         let skew = times.filter(|_| of_clock).and_then(|times| Skew::measured(headers, times));
         let class = self.class(status, code.as_deref(), skew);
-        Reading { class, code, hint: retry_after(headers), skew }
+        Reading { class, code, hint: amz_retry_after(headers).map(Hint::After), skew }
     }
 
     /// The class of an error whose code and skew are known.
@@ -178,12 +179,4 @@ impl Errors {
             _ => Class::Permanent,
         }
     }
-}
-
-/// What `x-amz-retry-after` asks for, in milliseconds; what is no whole number of them asks for nothing. A longer time
-/// than can be said is as long as can be.
-fn retry_after(headers: &HeaderMap) -> Option<Hint> {
-    let text = headers.get("x-amz-retry-after")?.to_str().ok()?.trim();
-    let whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    whole.then(|| Hint::After(text.parse().map_or(Duration::MAX, Duration::from_millis)))
 }

@@ -5,6 +5,10 @@
 //! without a clock, and gives what the decision wants to know: the [`Class`](relent_core::Class), the server's
 //! [`Hint`](relent_core::Hint), and the error's code.
 //!
-//! So far it knows the responses of AWS services: [`aws`].
+//! | module | answers |
+//! |---|---|
+//! | [`hint`] | how long does the response ask to stay away? |
+//! | [`aws`] | what does an error response of an AWS service mean? |
 
 pub mod aws;
+pub mod hint;

@@ -150,7 +150,7 @@ fn waits_are_whole_milliseconds() {
         (" 1500 ", Some(Duration::from_millis(1_500))),
         ("007", Some(Duration::from_millis(7))),
         ("18446744073709551615", Some(Duration::from_millis(u64::MAX))),
-        ("18446744073709551616", Some(Duration::MAX)),
+        ("18446744073709551616", Some(Duration::new(18_446_744_073_709_551, 616_000_000))),
         ("99999999999999999999999999", Some(Duration::MAX)),
         ("-1", None),
         ("+1", None),
