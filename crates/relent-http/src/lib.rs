@@ -7,8 +7,10 @@
 //!
 //! | module | answers |
 //! |---|---|
+//! | [`class`] | would another try help? |
 //! | [`hint`] | how long does the response ask to stay away? |
 //! | [`aws`] | what does an error response of an AWS service mean? |
 
 pub mod aws;
+pub mod class;
 pub mod hint;
