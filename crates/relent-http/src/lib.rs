@@ -8,9 +8,11 @@
 //! | module | answers |
 //! |---|---|
 //! | [`class`] | would another try help? |
+//! | [`safety`] | would it do harm, and can the body be sent again? |
 //! | [`hint`] | how long does the response ask to stay away? |
 //! | [`aws`] | what does an error response of an AWS service mean? |
 
 pub mod aws;
 pub mod class;
 pub mod hint;
+pub mod safety;
