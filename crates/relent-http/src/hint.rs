@@ -26,6 +26,7 @@ use http::header::{AGE, DATE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use relent_core::Hint;
 
+use crate::texts::texts;
 use number::{decimal, whole};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -112,7 +113,7 @@ fn asked(headers: &HeaderMap, body: &str, now: Duration) -> Option<Duration> {
         retry_info::read(headers, body),
     ];
     let fine = fine.into_iter().flatten().max();
-    let coarse = texts(headers, RETRY_AFTER.as_str()).filter_map(|text| retry_after(text, now)).max();
+    let coarse = texts(headers, RETRY_AFTER).filter_map(|text| retry_after(text, now)).max();
     match fine {
         Some(fine) if coarse == Some(rounded_up(fine)) => Some(fine),
         _ => fine.max(coarse),
@@ -150,10 +151,6 @@ fn time_until(text: &str, now: Duration) -> Option<Duration> {
 
 fn servers_time(headers: &HeaderMap, now: Duration) -> Duration {
     let cached = headers.contains_key(AGE);
-    let date = texts(headers, DATE.as_str()).find_map(|text| date::parse(text, now));
+    let date = texts(headers, DATE).find_map(|text| date::parse(text, now));
     date.filter(|_| !cached).unwrap_or(now)
-}
-
-fn texts<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
-    headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::trim)
 }

@@ -10,9 +10,12 @@
 //! | [`class`] | would another try help? |
 //! | [`safety`] | would it do harm, and can the body be sent again? |
 //! | [`hint`] | how long does the response ask to stay away? |
+//! | [`layers`] | which attempt of the layers above is it, and did one below give up? |
 //! | [`aws`] | what does an error response of an AWS service mean? |
 
 pub mod aws;
 pub mod class;
 pub mod hint;
+pub mod layers;
 pub mod safety;
+mod texts;

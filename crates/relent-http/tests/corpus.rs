@@ -30,3 +30,8 @@ fn replay(target: &str, check: fn(&str)) {
 fn responses() {
     replay("response", checks::response);
 }
+
+#[test]
+fn layers() {
+    replay("layers", checks::layers);
+}

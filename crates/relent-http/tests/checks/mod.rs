@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use relent_core::Hint;
 use relent_http::hint;
+use relent_http::layers::{Above, Peer};
 
 /// Headers as they come over the wire, one a line; what is none is left out.
 pub(crate) fn headers(text: &str) -> HeaderMap {
@@ -56,4 +57,25 @@ pub(crate) fn quiet(status: StatusCode, headers: &HeaderMap, body: &str, now: Du
         HeaderValue::from_static("99999999999999999999999999999999999999999999999999"),
     );
     assert_eq!(hint::read(status, &more, body, now), Some(Hint::After(Duration::MAX)));
+}
+
+/// Whatever a request or a response says of other layers: strangers are not believed, and what is passed on says the same.
+pub(crate) fn layers(text: &str) {
+    let headers = headers(text);
+    assert_eq!(Peer::Stranger.received(&headers), Above { attempt: 1, remaining: None });
+    assert_eq!(Peer::Stranger.gave_up(&headers), None);
+
+    let above = Peer::Ours.received(&headers);
+    assert!(above.attempt >= 1);
+    let mut passed_on = HeaderMap::new();
+    Peer::Ours.send(&mut passed_on, above.attempt, above.remaining);
+    let again = Peer::Ours.received(&passed_on);
+    let whole = |time: Duration| time.as_millis();
+    assert_eq!((again.attempt, again.remaining.map(whole)), (above.attempt, above.remaining.map(whole)));
+
+    if let Some(reason) = Peer::Ours.gave_up(&headers) {
+        let mut passed_on = HeaderMap::new();
+        Peer::Ours.give_up(&mut passed_on, reason);
+        assert_eq!(Peer::Ours.gave_up(&passed_on), Some(reason));
+    }
 }
