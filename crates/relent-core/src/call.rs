@@ -221,10 +221,10 @@ impl Call {
     }
 
     /// The end of a call whose attempt succeeded: what [`Call::decide`] does with a success, for drivers that need
-    /// nothing else.
+    /// nothing else, and where the clock is read only if something that is shared hangs on when the attempt ended.
     #[inline]
-    pub fn succeed<S: Shared + ?Sized>(&mut self, shared: &mut S, now: Option<Timestamp>) {
-        shared.settle(&Outcome::of(Class::Success), now);
+    pub fn succeed<S: Shared + ?Sized>(&mut self, shared: &mut S, clock: &dyn Fn() -> Option<Timestamp>) {
+        shared.succeed(clock);
         self.attempts = self.attempts.saturating_add(1);
     }
 

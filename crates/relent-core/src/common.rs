@@ -265,20 +265,14 @@ impl<P: Parts> Shared for Share<'_, P> {
     #[inline]
     fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
         let now = known(now);
-        self.for_each_stake(|budget, stake| budget.settle(outcome, stake, now));
-        if let Some(permit) = self.held.attempt.permit.take() {
-            self.ask_breaker(|breaker| breaker.settle(permit, outcome, now));
-        }
-        if let Some(since) = self.held.attempt.since.take() {
-            self.parts.latencies(|latencies| latencies.settle(outcome.class, now.since(since), now));
-        }
-        self.parts.throttle(|throttle| throttle.settle(outcome, now));
-        self.parts.memory(|memory| memory.settle(outcome, now));
-        // Of what came to no answer it is told nothing.
-        if !matches!(outcome.class, Class::Cancelled | Class::NotSent) {
-            self.parts.adaptive(|rate| rate.update(outcome.class == Class::Throttled, now));
-        }
-        self.leave();
+        self.take_in(outcome, now, || now);
+    }
+
+    #[inline]
+    fn succeed(&mut self, clock: &dyn Fn() -> Option<Timestamp>) {
+        let began = known(self.held.attempt.since);
+        let mut read = None;
+        self.take_in(&Outcome::of(Class::Success), began, || *read.get_or_insert_with(|| known(clock())));
     }
 
     #[inline]
@@ -362,6 +356,31 @@ impl<P: Parts> Shared for Share<'_, P> {
 }
 
 impl<P: Parts> Share<'_, P> {
+    /// Takes in an outcome as of `about`, but as of its `end` where that makes a difference.
+    #[inline]
+    fn take_in(&mut self, outcome: &Outcome, about: Timestamp, mut end: impl FnMut() -> Timestamp) {
+        self.for_each_stake(|budget, stake| budget.settle(outcome, stake, about));
+        if let Some(permit) = self.held.attempt.permit.take() {
+            self.ask_breaker(|breaker| {
+                let timed = outcome.class != Class::Success || breaker.times_success(&permit);
+                breaker.settle(permit, outcome, if timed { end() } else { about });
+            });
+        }
+        if let Some(since) = self.held.attempt.since.take() {
+            self.parts.latencies(|latencies| {
+                let now = end();
+                latencies.settle(outcome.class, now.since(since), now);
+            });
+        }
+        self.parts.throttle(|throttle| throttle.settle(outcome, about));
+        self.parts.memory(|memory| memory.settle(outcome, end()));
+        // Of what came to no answer it is told nothing.
+        if !matches!(outcome.class, Class::Cancelled | Class::NotSent) {
+            self.parts.adaptive(|rate| rate.update(outcome.class == Class::Throttled, end()));
+        }
+        self.leave();
+    }
+
     /// The call ends, however it does: all that it holds is given back. An attempt that still runs has come to nothing.
     pub fn end(&mut self, now: Timestamp) {
         self.abandon(now);

@@ -1,6 +1,6 @@
 //! The place of what calls share: budgets, breakers, limiters.
 
-use crate::{Moment, Outcome, Priority, Reason, Source, Start, Timestamp};
+use crate::{Class, Moment, Outcome, Priority, Reason, Source, Start, Timestamp};
 
 /// What calls to one target share. The decision asks it at fixed places; each answer has a default that neither
 /// limits nor refuses.
@@ -14,6 +14,13 @@ pub trait Shared {
     /// Takes in an outcome, exactly once, before any stop.
     #[inline]
     fn settle(&mut self, _outcome: &Outcome, _now: Option<Timestamp>) {}
+
+    /// Takes in a success as [`settle`](Self::settle) does, but asks for the time only if something hangs on when the
+    /// attempt ended. All else is as of when it began.
+    #[inline]
+    fn succeed(&mut self, clock: &dyn Fn() -> Option<Timestamp>) {
+        self.settle(&Outcome::of(Class::Success), clock());
+    }
 
     /// Admits an attempt, delays it, or ends the call. A refusal is not an attempt. A delay starts nothing yet, but may
     /// have a turn reserved: when it is over the attempt asks again, unless its deadline came first.
@@ -66,7 +73,10 @@ pub trait Shared {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Alone;
 
-impl Shared for Alone {}
+impl Shared for Alone {
+    #[inline]
+    fn succeed(&mut self, _clock: &dyn Fn() -> Option<Timestamp>) {}
+}
 
 /// Who has none is alone.
 impl<S: Shared> Shared for Option<S> {
@@ -79,6 +89,13 @@ impl<S: Shared> Shared for Option<S> {
     fn settle(&mut self, outcome: &Outcome, now: Option<Timestamp>) {
         if let Some(shared) = self {
             shared.settle(outcome, now);
+        }
+    }
+
+    #[inline]
+    fn succeed(&mut self, clock: &dyn Fn() -> Option<Timestamp>) {
+        if let Some(shared) = self {
+            shared.succeed(clock);
         }
     }
 

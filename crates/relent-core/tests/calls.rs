@@ -321,7 +321,7 @@ fn the_short_form_of_success_is_the_same() {
     let (mut one, mut other) = (Recorder::default(), Recorder::default());
     let (mut decided, mut succeeded) = (Call::new(None), Call::new(None));
     let decision = decided.decide(&policy, &mut one, Outcome::of(Class::Success), Moment::timeless(0));
-    succeeded.succeed(&mut other, None);
+    succeeded.succeed(&mut other, &|| None);
     assert_eq!(decision, Decision::Stop { reason: Reason::Succeeded, after: None });
     assert_eq!((decided, one.asked), (succeeded, other.asked));
 }

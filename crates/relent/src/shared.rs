@@ -360,6 +360,11 @@ impl<T: Clock> Shared for Member<T> {
     }
 
     #[inline(never)]
+    fn succeed(&mut self, clock: &dyn Fn() -> Option<Timestamp>) {
+        self.share(|share| share.succeed(clock));
+    }
+
+    #[inline(never)]
     fn admit(&mut self, moment: Moment) -> Start {
         self.share(|share| share.admit(moment))
     }

@@ -118,7 +118,7 @@ impl Ethernet {
                         Decision::Stop { reason, .. } => reason,
                     }
                 } else {
-                    station.call.succeed(&mut Alone, Some(Timestamp::from_nanos(free)));
+                    station.call.succeed(&mut Alone, &|| None);
                     Reason::Succeeded
                 };
                 recorder.end(free, station.began, index, ended);

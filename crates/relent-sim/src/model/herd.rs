@@ -120,7 +120,7 @@ impl Herd {
             let round_trip = shortest + below(longest - shortest, Dice::new(luck).roll());
             let answered = now + round_trip / 2;
             if !outage.contains(&now) && served.take(now) {
-                call.succeed(&mut Alone, Some(Timestamp::from_nanos(answered)));
+                call.succeed(&mut Alone, &|| None);
                 recorder.end(answered, began, client as usize, Reason::Succeeded);
                 continue;
             }

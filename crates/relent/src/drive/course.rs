@@ -184,9 +184,8 @@ where
     #[inline]
     pub(crate) fn settle_quietly(&mut self, ended: Ended<R, E>) -> Result<R, Ended<R, E>> {
         match ended {
-            Ended::Returned(Ok(value)) if C::OK_IS_SUCCESS && !N::LISTENS && self.history.is_none() => {
-                let now = self.now();
-                self.call.succeed(&mut self.member, now);
+            Ended::Returned(Ok(value)) if C::OK_IS_SUCCESS && self.is_quiet() => {
+                self.succeed();
                 Ok(value)
             }
             ended => Err(ended),
@@ -196,6 +195,10 @@ where
     /// Asks the core what to do after an attempt.
     pub(crate) fn decide(&mut self, ended: &Ended<R, E>) -> Decision {
         let outcome = self.judge(ended);
+        if outcome.class == Class::Success && self.is_quiet() {
+            self.succeed();
+            return Decision::Stop { reason: Reason::Succeeded, after: None };
+        }
         let now = self.now();
         let attempt = self.call.attempts().saturating_add(1);
         let entropy = self.entropy_after(attempt, &outcome);
@@ -273,10 +276,23 @@ where
             result,
             reason,
             attempts: self.call.attempts(),
-            elapsed: self.since_start(self.now()),
+            elapsed: self.history.as_ref().and_then(|_| self.since_start(self.now())),
             history: self.history.unwrap_or_default(),
             fallback: false,
         }
+    }
+
+    /// Takes in a success, for which the clock is read only where its end matters.
+    #[inline]
+    fn succeed(&mut self) {
+        let timer = &self.timer;
+        self.call.succeed(&mut self.member, &|| Some(timer.now()));
+    }
+
+    /// Whether nobody is told when an attempt ends.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        !N::LISTENS && self.history.is_none()
     }
 
     fn is_cancelled(&self) -> bool {
