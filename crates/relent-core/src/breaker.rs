@@ -443,8 +443,11 @@ pub struct Standing(u64);
 impl Standing {
     const ADMITS_ALL: u64 = 1;
     const AT_REST: u64 = 2;
+    /// One success more that can be counted in the word, of at most so many.
+    const ROOM: u64 = 4;
+    const MOST_ROOM: u64 = 255;
     /// Where the generation begins.
-    const SHIFT: u32 = 2;
+    const SHIFT: u32 = 10;
 
     /// Whether an attempt is admitted whenever it comes, and its admission changes nothing.
     #[inline]
@@ -464,6 +467,29 @@ impl Standing {
         Permit { generation: self.0 >> Self::SHIFT, since: since.as_nanos(), probe: None }
     }
 
+    /// Counts the success of an attempt that began in this state in the word: how it stands then. The breaker is told by
+    /// [`Breaker::resume`]. None where there is no room, or the attempt began in another state: then the breaker is to be
+    /// told itself.
+    #[inline]
+    #[must_use]
+    pub const fn take_success(self, began: Self) -> Option<Self> {
+        let same = self.0 >> Self::SHIFT == began.0 >> Self::SHIFT;
+        if same && self.room() > 0 { Some(Self(self.0 - Self::ROOM)) } else { None }
+    }
+
+    /// Without room for successes: they wait until the breaker can be told.
+    #[inline]
+    #[must_use]
+    pub const fn without_room(self) -> Self {
+        Self(self.0 & !(Self::MOST_ROOM * Self::ROOM))
+    }
+
+    /// How many successes more can be counted in the word.
+    #[inline]
+    pub const fn room(self) -> u64 {
+        (self.0 / Self::ROOM) & Self::MOST_ROOM
+    }
+
     /// The word.
     #[inline]
     pub const fn to_bits(self) -> u64 {
@@ -477,7 +503,7 @@ impl Standing {
     }
 }
 
-/// Generations leave room for the rest of the word, and come round after four billion times the states that a breaker
+/// Generations leave room for the rest of the word, and come round after ten million times the states that a breaker
 /// can go through in a year.
 const GENERATIONS: u64 = u64::MAX >> Standing::SHIFT;
 
@@ -650,7 +676,26 @@ impl Breaker {
         let admits = admits && !self.policy.times_calls();
         let rests = admits && (!counts || self.window.is_full_of_successes());
         let flags = (u64::from(admits) * Standing::ADMITS_ALL) | (u64::from(rests) * Standing::AT_REST);
-        Standing((self.generation << Standing::SHIFT) | flags)
+        let room = if admits && !rests { self.room() } else { 0 };
+        Standing((self.generation << Standing::SHIFT) | (room * Standing::ROOM) | flags)
+    }
+
+    /// How many successes can be told later, since nothing hangs on when they are.
+    #[inline]
+    fn room(&self) -> u64 {
+        match self.mode {
+            BreakerMode::Automatic => self.window.room(self.policy.min_calls).min(Standing::MOST_ROOM),
+            _ => 0,
+        }
+    }
+
+    /// Takes in the successes that were counted in the word of how it [stood](Self::standing), which has become this, before
+    /// anything else is done with it.
+    #[inline]
+    pub fn resume(&mut self, standing: Standing) {
+        let successes = self.standing().room().saturating_sub(standing.room());
+        self.window.take_successes(successes);
+        self.statistics.successes = self.statistics.successes.saturating_add(successes);
     }
 
     /// Takes in the success of an attempt that began without asking, if nothing hangs on when it ended: what

@@ -29,6 +29,12 @@ pub trait Parts {
     /// Does something with the rate limit.
     fn limiter<R>(&mut self, with: impl FnOnce(&mut Limiter) -> R) -> Option<R>;
 
+    /// Reserves a turn of the rate limit.
+    #[inline]
+    fn turn(&mut self, now: Timestamp) -> Option<Reservation> {
+        self.limiter(|limiter| limiter.reserve(1, now))
+    }
+
     /// Does something with the adaptive rate.
     fn adaptive<R>(&mut self, with: impl FnOnce(&mut AdaptiveRate) -> R) -> Option<R>;
 
@@ -433,7 +439,7 @@ impl<P: Parts> Share<'_, P> {
             attempt.let_pass = true;
         }
         if attempt.turn.is_none() {
-            attempt.turn = self.parts.limiter(|limiter| limiter.reserve(1, now));
+            attempt.turn = self.parts.turn(now);
         }
         match &attempt.turn {
             Some(turn) if turn.turn() == Turn::Refused => {

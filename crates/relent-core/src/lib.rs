@@ -86,7 +86,7 @@ pub use hedge::{HedgeAfter, HedgePolicy, HedgeStep, Race, RaceEnd};
 pub use hint::{Hint, HintMode, HintPolicy, OverMax};
 pub use jitter::Jitter;
 pub use latency::Latencies;
-pub use limiter::{Limiter, LimiterPolicy, Reservation, Turn};
+pub use limiter::{Limiter, LimiterPolicy, Pace, Reservation, Turn};
 pub use memory::{BackoffMemory, MemoryPolicy};
 pub use multiplier::Multiplier;
 pub use outcome::{Outcome, Repeat};

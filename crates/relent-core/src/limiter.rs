@@ -77,9 +77,12 @@ impl LimiterPolicy {
 #[derive(Clone, Debug)]
 pub struct Limiter {
     policy: LimiterPolicy,
+    /// The rate in lowest terms: so many turns in so many nanoseconds.
+    count: u64,
+    per: u64,
     /// What a burst costs.
     burst: u128,
-    /// When all that was granted would have been paid for, in nanoseconds × the rate's count.
+    /// When all that was granted would have been paid for, in nanoseconds × the count.
     paid_at: u128,
     /// The latest time seen, in nanoseconds.
     latest: u64,
@@ -129,8 +132,9 @@ impl Limiter {
     /// What cannot work about the policy, by the key of a policy file.
     pub fn new(policy: LimiterPolicy) -> Result<Self, PolicyError> {
         policy.check()?;
-        let burst = cost(policy.burst, policy.rate);
-        Ok(Self { policy, burst, paid_at: 0, latest: 0 })
+        let (count, per) = lowest_terms(policy.rate);
+        let burst = u128::from(policy.burst) * u128::from(per);
+        Ok(Self { policy, count, per, burst, paid_at: 0, latest: 0 })
     }
 
     /// Takes `permits` turns, for now or for later.
@@ -200,20 +204,92 @@ impl Limiter {
         if early == 0 {
             return Some(0);
         }
-        let wait = early.div_ceil(u128::from(self.policy.rate.count()));
+        let wait = early.div_ceil(u128::from(self.count));
         u64::try_from(wait).ok().filter(|wait| self.latest.checked_add(*wait).is_some())
     }
 
+    /// What turns cost, in nanoseconds × the count: at most 2⁹⁶.
     fn cost(&self, permits: u32) -> u128 {
-        cost(permits, self.policy.rate)
+        u128::from(permits) * u128::from(self.per)
     }
 
     fn scaled(&self, nanos: u64) -> u128 {
-        u128::from(nanos) * u128::from(self.policy.rate.count())
+        u128::from(nanos) * u128::from(self.count)
+    }
+
+    /// What never changes about it, where a turn takes whole nanoseconds; else none.
+    pub fn pace(&self) -> Option<Pace> {
+        let burst = u64::try_from(self.burst).ok().filter(|_| self.count == 1)?;
+        Some(Pace { turn: self.per, burst, most: self.policy.burst })
+    }
+
+    /// All that it has granted, in one word by which its [`Pace`] grants turns too; none where that is not possible.
+    #[inline]
+    pub fn paid_at(&self) -> Option<u64> {
+        u64::try_from(self.paid_at).ok().filter(|_| self.count == 1)
+    }
+
+    /// Takes in what was granted by its [`Pace`] since it was asked for its word.
+    #[inline]
+    pub fn resume(&mut self, paid_at: u64) {
+        if self.count == 1 {
+            self.paid_at = paid_at.into();
+        }
     }
 }
 
-/// What turns cost, in nanoseconds × the rate's count: at most 2⁹⁶.
-fn cost(permits: u32, rate: Rate) -> u128 {
-    u128::from(permits) * u128::from(rate.per_nanos())
+/// The limit as one that is asked without its state at hand, which is a single word: the time at which all that was
+/// granted will be paid for, in nanoseconds. What is granted here, [`Limiter::try_acquire`] would have granted too.
+///
+/// ```
+/// use core::num::NonZeroU32;
+/// use relent_core::{Limiter, LimiterPolicy, Rate, Timestamp};
+///
+/// let rate = Rate::per_second(NonZeroU32::new(10).unwrap());
+/// let mut limiter = Limiter::new(LimiterPolicy::new(rate).burst(1))?;
+/// let (pace, word) = (limiter.pace().unwrap(), limiter.paid_at().unwrap());
+/// let granted = pace.grant(word, 1, Timestamp::ZERO).unwrap();
+/// assert_eq!(pace.grant(granted, 1, Timestamp::ZERO), None);
+/// limiter.resume(granted);
+/// assert!(!limiter.try_acquire(1, Timestamp::ZERO));
+/// # Ok::<(), relent_core::PolicyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// What a turn costs, and a burst, in nanoseconds.
+    turn: u64,
+    burst: u64,
+    /// How many turns that is.
+    most: u32,
+}
+
+impl Pace {
+    /// Takes `permits` turns if they can be had now: the word afterwards. None where the limiter has to be asked.
+    #[inline]
+    pub fn grant(&self, paid_at: u64, permits: u32, now: Timestamp) -> Option<u64> {
+        let now = now.as_nanos();
+        if permits > self.most {
+            return None;
+        }
+        // No more than the burst's cost.
+        let due = paid_at.max(now).checked_add(u64::from(permits) * self.turn)?;
+        (due <= now.saturating_add(self.burst)).then_some(due)
+    }
+
+    /// The turns that were taken so, which can be [cancelled](Limiter::cancel).
+    #[inline]
+    pub fn reservation(&self, granted: u64, permits: u32, now: Timestamp) -> Reservation {
+        let cost = u128::from(permits) * u128::from(self.turn);
+        Reservation { turn: Turn::Now, at: now, cost, paid_at: granted.into() }
+    }
+}
+
+fn lowest_terms(rate: Rate) -> (u64, u64) {
+    let (count, per) = (u64::from(rate.count()), rate.per_nanos());
+    let (mut divisor, mut rest) = (count, per);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    // Neither is nothing.
+    (count / divisor.max(1), per / divisor.max(1))
 }

@@ -122,7 +122,7 @@ proptest! {
     fn no_window_holds_more_than_its_rate_and_a_burst(
         (count, per) in prop_oneof![(1..20u32, 1..100u64), (1..1_000u32, 1..2_000_000_000u64)],
         burst in 1..20u32,
-        asks in prop::collection::vec((0..200u64, 1..4u32, 0..4u8), 1..80),
+        asks in prop::collection::vec((0..200u64, 1..4u32, 0..6u8), 1..80),
     ) {
         let mut limiter = limiter(count, Duration::from_nanos(per), burst);
         // When each granted turn comes.
@@ -144,6 +144,22 @@ proptest! {
                     limiter.cancel(reservation);
                     prop_assert_eq!(limiter.ready_at(permits, at).map(Timestamp::as_nanos), ready);
                 }
+                2 => match limiter.pace().zip(limiter.paid_at()) {
+                    // Without asking it: the same.
+                    Some((pace, word)) => {
+                        let taken = pace.grant(word, permits, at);
+                        prop_assert_eq!(taken.is_some(), ready == Some(now));
+                        if let Some(taken) = taken {
+                            let mut asked = limiter.clone();
+                            let reservation = asked.reserve(permits, at);
+                            prop_assert_eq!(&reservation, &pace.reservation(taken, permits, at));
+                            limiter.resume(taken);
+                            prop_assert_eq!(limiter.paid_at(), asked.paid_at());
+                            granted.extend((0..permits).map(|_| now));
+                        }
+                    }
+                    None => prop_assert_ne!(per % u64::from(count), 0),
+                },
                 _ => {
                     // The turn comes when it was said that it would.
                     let wait = match limiter.reserve(permits, at).turn() {

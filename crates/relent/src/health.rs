@@ -278,7 +278,10 @@ impl State {
         for budget in self.budgets.iter().filter(|budget| !budget.is_at_rest()) {
             deposit(budget, pass);
         }
-        if let Some(breaker) = self.breaker.as_ref().filter(|breaker| !breaker.standing().is_at_rest()) {
+        let moved = |breaker: &&Locked<Breaker>| {
+            !breaker.standing().is_at_rest() && !breaker.take_success(pass.standing)
+        };
+        if let Some(breaker) = self.breaker.as_ref().filter(moved) {
             breaker.with(|breaker| {
                 if !breaker.take_success(pass.standing) {
                     settle(breaker, pass, clock);

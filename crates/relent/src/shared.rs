@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 
 use relent_core::{
     AdaptiveRate, BackoffMemory, Breaker, Budget, Bulkhead, HedgePolicy, Held, Latencies, Limiter, Moment,
-    News, Outcome, Parts, Priority, Reason, Share, Shared, Standing, Start, Throttle, Timestamp,
+    News, Outcome, Pace, Parts, Priority, Reason, Reservation, Share, Shared, Standing, Start, Throttle,
+    Timestamp,
 };
 
 use crate::health::Pass;
@@ -26,53 +27,117 @@ use crate::{Clock, Token};
 /// assert_eq!(budget.with(|budget| budget.balance(Timestamp::ZERO)), 500_000);
 /// # Ok::<(), relent::PolicyError>(())
 /// ```
-pub struct Locked<T>(Arc<Kept<T>>);
+pub struct Locked<T: Part>(Arc<Kept<T>>);
 
-struct Kept<T> {
+struct Kept<T: Part> {
     /// How the part stands, as it was when it was last unlocked: what is to be known of it without the lock.
     standing: AtomicU64,
+    terms: T::Terms,
     part: Mutex<T>,
 }
 
 /// What can be shared: the core's state machines.
 pub trait Part: fmt::Debug {
+    /// What never changes about it, and is to be known without the lock.
+    #[doc(hidden)]
+    type Terms: Copy + Send + Sync;
+
+    #[doc(hidden)]
+    fn terms(&self) -> Self::Terms;
+
     /// How it stands, in one word, for those who need not ask.
     #[doc(hidden)]
-    fn standing(&self) -> u64;
+    fn standing(&self, terms: &Self::Terms) -> u64;
+
+    /// Takes the word over when it is locked, where those who do not lock it change that.
+    #[doc(hidden)]
+    #[inline]
+    fn resume(&mut self, _standing: &AtomicU64) {}
 }
 
 impl Part for Breaker {
+    type Terms = ();
+
+    fn terms(&self) {}
+
     #[inline]
-    fn standing(&self) -> u64 {
+    fn standing(&self, (): &()) -> u64 {
         self.standing().to_bits()
+    }
+
+    #[inline]
+    fn resume(&mut self, standing: &AtomicU64) {
+        let kept = self.standing();
+        if kept.room() > 0 {
+            let closed = kept.without_room().to_bits();
+            self.resume(Standing::from_bits(standing.swap(closed, Ordering::AcqRel)));
+        }
     }
 }
 
 impl Part for Budget {
+    type Terms = ();
+
+    fn terms(&self) {}
+
     #[inline]
-    fn standing(&self) -> u64 {
+    fn standing(&self, (): &()) -> u64 {
         self.is_at_rest().into()
     }
 }
+
+/// The word is all that it has granted, and its own while it is not locked: turns are taken by it.
+impl Part for Limiter {
+    type Terms = Option<Pace>;
+
+    fn terms(&self) -> Option<Pace> {
+        self.pace()
+    }
+
+    #[inline]
+    fn standing(&self, terms: &Option<Pace>) -> u64 {
+        // Another limiter may have been put in its place.
+        let paid_at = self.paid_at().filter(|_| *terms == self.pace() && terms.is_some());
+        paid_at.unwrap_or(TO_BE_ASKED)
+    }
+
+    #[inline]
+    fn resume(&mut self, standing: &AtomicU64) {
+        // Where it is to be asked all the time nobody else writes.
+        if standing.load(Ordering::Relaxed) != TO_BE_ASKED {
+            let paid_at = standing.swap(TO_BE_ASKED, Ordering::AcqRel);
+            self.resume(paid_at);
+        }
+    }
+}
+
+/// The word of a limiter that is locked, or has to be.
+const TO_BE_ASKED: u64 = u64::MAX;
 
 /// Of these, each call has to ask.
 macro_rules! always_asked {
     ($($part:ty),*) => {$(
         impl Part for $part {
+            type Terms = ();
+
+            fn terms(&self) {}
+
             #[inline]
-            fn standing(&self) -> u64 {
+            fn standing(&self, (): &()) -> u64 {
                 0
             }
         }
     )*};
 }
 
-always_asked!(Throttle, Limiter, AdaptiveRate, Bulkhead, Latencies, BackoffMemory);
+always_asked!(Throttle, AdaptiveRate, Bulkhead, Latencies, BackoffMemory);
 
 impl<T: Part> Locked<T> {
     /// A part of its own.
     pub fn new(part: T) -> Self {
-        Self(Arc::new(Kept { standing: AtomicU64::new(part.standing()), part: Mutex::new(part) }))
+        let terms = part.terms();
+        let standing = AtomicU64::new(part.standing(&terms));
+        Self(Arc::new(Kept { standing, terms, part: Mutex::new(part) }))
     }
 
     /// Does something with it. Nobody else can meanwhile: do nothing here that takes time.
@@ -83,9 +148,11 @@ impl<T: Part> Locked<T> {
 
     #[inline]
     fn look(&self) -> Look<'_, T> {
-        let Kept { standing, part } = &*self.0;
+        let Kept { standing, terms, part } = &*self.0;
         // The state machines do not panic, and a look that did has left whole what it looked at.
-        Look { part: part.lock().unwrap_or_else(PoisonError::into_inner), standing }
+        let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+        part.resume(standing);
+        Look { part, terms, standing }
     }
 
     #[inline]
@@ -100,6 +167,21 @@ impl Locked<Breaker> {
     pub(crate) fn standing(&self) -> Standing {
         Standing::from_bits(self.word())
     }
+
+    /// Counts the success of an attempt that began without asking, without locking it. False where it is to be told.
+    #[inline]
+    pub(crate) fn take_success(&self, began: Standing) -> bool {
+        let word = &self.0.standing;
+        let mut standing = self.standing();
+        while let Some(taken) = standing.take_success(began) {
+            let (from, to) = (standing.to_bits(), taken.to_bits());
+            match word.compare_exchange_weak(from, to, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(changed) => standing = Standing::from_bits(changed),
+            }
+        }
+        false
+    }
 }
 
 impl Locked<Budget> {
@@ -110,16 +192,56 @@ impl Locked<Budget> {
     }
 }
 
+impl Locked<Limiter> {
+    /// Takes `permits` turns if they can be had at `now`, as [`Limiter::try_acquire`] does, but without the lock where a
+    /// turn takes whole nanoseconds; there it goes by this time alone, whatever later ones others have asked at.
+    #[inline]
+    pub fn try_acquire(&self, permits: u32, now: Timestamp) -> bool {
+        match self.grant(permits, now) {
+            Some(granted) => granted.is_some(),
+            None => self.with(|limiter| limiter.try_acquire(permits, now)),
+        }
+    }
+
+    /// Takes `permits` turns for now or for later, as [`Limiter::reserve`] does, but without the lock where they can be had
+    /// now and a turn takes whole nanoseconds.
+    #[inline]
+    pub fn reserve(&self, permits: u32, now: Timestamp) -> Reservation {
+        match (self.0.terms, self.grant(permits, now).flatten()) {
+            (Some(pace), Some(granted)) => pace.reservation(granted, permits, now),
+            _ => self.with(|limiter| limiter.reserve(permits, now)),
+        }
+    }
+
+    /// Takes turns by the word alone, if they can be had now; none where the limiter has to be asked.
+    #[inline]
+    fn grant(&self, permits: u32, now: Timestamp) -> Option<Option<u64>> {
+        let Kept { standing, terms, .. } = &*self.0;
+        let pace = terms.as_ref()?;
+        let mut word = standing.load(Ordering::Relaxed);
+        while word != TO_BE_ASKED {
+            let granted = pace.grant(word, permits, now).filter(|granted| *granted != TO_BE_ASKED);
+            let Some(granted) = granted else { return Some(None) };
+            match standing.compare_exchange_weak(word, granted, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(Some(granted)),
+                Err(changed) => word = changed,
+            }
+        }
+        None
+    }
+}
+
 /// A look at a part. What it has made of it is known before the next one begins.
 struct Look<'a, T: Part> {
     part: MutexGuard<'a, T>,
+    terms: &'a T::Terms,
     standing: &'a AtomicU64,
 }
 
 impl<T: Part> Drop for Look<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let standing = self.part.standing();
+        let standing = self.part.standing(self.terms);
         // In health nothing is written, so that threads which only read need not fetch it again.
         if standing != self.standing.load(Ordering::Relaxed) {
             self.standing.store(standing, Ordering::Release);
@@ -127,13 +249,13 @@ impl<T: Part> Drop for Look<'_, T> {
     }
 }
 
-impl<T> Clone for Locked<T> {
+impl<T: Part> Clone for Locked<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> fmt::Debug for Locked<T> {
+impl<T: Part> fmt::Debug for Locked<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locked").finish_non_exhaustive()
     }
@@ -235,6 +357,11 @@ impl Parts for &State {
     #[inline]
     fn limiter<R>(&mut self, with: impl FnOnce(&mut Limiter) -> R) -> Option<R> {
         self.limiter.as_ref().map(|part| part.with(with))
+    }
+
+    #[inline]
+    fn turn(&mut self, now: Timestamp) -> Option<Reservation> {
+        self.limiter.as_ref().map(|limiter| limiter.reserve(1, now))
     }
 
     #[inline]

@@ -230,12 +230,36 @@ fn turns_are_given_once() {
         let rate = Rate::new(1, Duration::from_secs(1)).unwrap();
         let limiter = Locked::new(Limiter::new(LimiterPolicy::new(rate).burst(1)).unwrap());
         let reserving = limiter.clone();
-        let waits = on_three_threads(move |_| {
-            let at = reserving.with(|limiter| limiter.reserve(1, secs(0)).at());
+        let waits = on_three_threads(move |number| {
+            let at = match number {
+                0 => reserving.with(|limiter| limiter.reserve(1, secs(0)).at()),
+                _ => reserving.reserve(1, secs(0)).at(),
+            };
             1 << (8 * (at.as_nanos() / 1_000_000_000))
         });
         // One at 0, one at 1 and one at 2 s.
         assert_eq!(waits, 0x01_01_01);
+    });
+}
+
+/// Turns that are taken without the lock, beside one that is given back under it.
+#[test]
+fn a_turn_that_is_given_back_is_there_once() {
+    model_with_few_preemptions(|| {
+        let rate = Rate::new(1, Duration::from_secs(1)).unwrap();
+        let limiter = Locked::new(Limiter::new(LimiterPolicy::new(rate).burst(2)).unwrap());
+        let taking = limiter.clone();
+        let taken = on_three_threads(move |number| {
+            if number > 0 {
+                return u64::from(taking.try_acquire(1, secs(0)));
+            }
+            let turn = taking.reserve(1, secs(0));
+            taking.with(|limiter| limiter.cancel(turn));
+            0
+        });
+        // One that could not come back is lost; none is minted.
+        let left = (0..3).filter(|_| limiter.try_acquire(1, secs(0))).count() as u64;
+        assert!((1..=2).contains(&(taken + left)), "{taken} and {left}");
     });
 }
 
@@ -316,6 +340,28 @@ fn a_failure_in_health_is_never_lost() {
         let statistics = target.breaker().unwrap().with(|breaker| breaker.statistics());
         assert_eq!((statistics.failures, statistics.opened), (1, 1));
         assert_eq!(calls(&target, Ok(())), Err(Reason::CircuitOpen));
+    });
+}
+
+#[test]
+fn a_success_beside_a_failure_is_counted_once() {
+    // Of the last four calls two have to fail. One has; the successes are counted without the lock, or under it.
+    model_with_few_preemptions(|| {
+        let policy = BreakerPolicy::count(4).min_calls(1).failure_ratio(Ratio::percent(100));
+        let target = retrier_of_one_attempt().breaker(policy).build().unwrap().at("host");
+        let breaker = target.breaker().unwrap().clone();
+        assert_eq!(calls(&target, Ok(())), Ok(()));
+        assert_eq!(calls(&target, Err(io::ErrorKind::ConnectionReset)), Err(Reason::AttemptsExhausted));
+        let calling = target.clone();
+        on_three_threads(move |number| {
+            let fails = number == 2;
+            let result = if fails { Err(io::ErrorKind::ConnectionReset) } else { Ok(()) };
+            u64::from(calls(&calling, result).is_ok())
+        });
+        let statistics = breaker.with(|breaker| breaker.statistics());
+        assert_eq!((statistics.successes, statistics.failures), (3, 2));
+        // The first call has left the window.
+        assert_eq!(breaker.with(|breaker| breaker.failure_ratio(secs(0))), Some(0.5));
     });
 }
 

@@ -136,6 +136,26 @@ impl Window {
         true
     }
 
+    /// How many successes can be taken in like that, before it is worth a look again.
+    #[inline]
+    pub(super) fn room(&self, least: u32) -> u64 {
+        match self {
+            Self::Count(ring) => {
+                let calls = ring.counts.calls;
+                if calls < u64::from(least) { u64::from(least) - calls - 1 } else { ring.size as u64 }
+            }
+            Self::Consecutive(_) | Self::Time(_) => 0,
+        }
+    }
+
+    /// Takes them in, of no more than there was [room](Self::room) for.
+    #[inline]
+    pub(super) fn take_successes(&mut self, successes: u64) {
+        if let Self::Count(ring) = self {
+            ring.push_successes(successes);
+        }
+    }
+
     /// Whether one more success, in time, would leave it as it is.
     #[inline]
     pub(super) fn is_full_of_successes(&self) -> bool {
@@ -252,6 +272,29 @@ impl Ring {
         self.next = if self.next + 1 == self.size { 0 } else { self.next + 1 };
     }
 
+    /// The same for several at once, a word of them at a time.
+    fn push_successes(&mut self, successes: u64) {
+        let mut left = successes as usize;
+        while left > 0 {
+            let (word, bit) = (self.next / 64, self.next % 64);
+            // It is full from where the ring comes round on: the calls of a part all leave an older one, or none does.
+            let part = left.min(64 - bit).min(self.size - self.next);
+            let mask = (u64::MAX >> (64 - part)) << bit;
+            let (Some(failed), Some(slow)) = (self.failed.get_mut(word), self.slow.get_mut(word)) else {
+                return;
+            };
+            if self.counts.calls == self.size as u64 {
+                self.counts.failures -= u64::from((*failed & mask).count_ones());
+                self.counts.slow -= u64::from((*slow & mask).count_ones());
+            } else {
+                self.counts.calls += part as u64;
+            }
+            (*failed, *slow) = (*failed & !mask, *slow & !mask);
+            self.next = if self.next + part == self.size { 0 } else { self.next + part };
+            left -= part;
+        }
+    }
+
     fn clear(&mut self) {
         self.next = 0;
         self.counts = Counts::default();
@@ -267,5 +310,27 @@ impl Ring {
             let has = |words: &[u64]| words.get(index / 64).map(|word| word & bit != 0);
             Some(Seen { failed: has(&self.failed)?, slow: has(&self.slow)? })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successes_at_once_are_successes_one_by_one() {
+        let succeeded = Seen { failed: false, slow: false };
+        for size in [1, 2, 5, 63, 64, 65, 130, 200] {
+            let (mut one_by_one, mut at_once) = (Ring::new(size), Ring::new(size));
+            for (step, successes) in (0..300).map(|step| (step, step * 37 % (size as u64 + 1))) {
+                let other = Seen { failed: step % 3 > 0, slow: step % 2 > 0 };
+                one_by_one.push(other);
+                at_once.push(other);
+                (0..successes).for_each(|_| one_by_one.push(succeeded));
+                at_once.push_successes(successes);
+                assert_eq!(at_once.counts, one_by_one.counts, "{size}, {step}");
+                assert!(at_once.iter().eq(one_by_one.iter()), "{size}, {step}");
+            }
+        }
     }
 }
