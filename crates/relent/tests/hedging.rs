@@ -11,10 +11,11 @@
 
 mod scripts;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use relent::testing::{Clock, Recorder};
@@ -317,9 +318,11 @@ fn dropped_at_any_point_it_leaves_nothing_behind() {
     let mut polls = 0;
     while !ended {
         let (clock, target) = (Clock::new(), everything());
+        let (started, won) = (Cell::new(0), Cell::new(0));
         {
             let call = target.with().timer(clock.clone()).when(|_: &String| Class::Transient);
             let call = call.retry(|attempt| {
+                started.set(started.get() + 1);
                 let sleep = relent::Timer::sleep(&clock, ms(25));
                 async move {
                     sleep.await;
@@ -329,7 +332,8 @@ fn dropped_at_any_point_it_leaves_nothing_behind() {
             let mut call = pin!(call);
             let mut context = Context::from_waker(Waker::noop());
             for _ in 0..polls {
-                if call.as_mut().poll(&mut context).is_ready() {
+                if let Poll::Ready(answer) = call.as_mut().poll(&mut context) {
+                    won.set(u64::from(answer.is_ok()));
                     ended = true;
                     break;
                 }
@@ -337,6 +341,9 @@ fn dropped_at_any_point_it_leaves_nothing_behind() {
             }
         }
         assert_eq!((places(&target), clock.asleep()), (0, 0), "{polls}");
+        // Each retry or hedge that began has cost one token, but for the one that won; who only waited has cost nothing.
+        let begun = u64::saturating_sub(started.get(), 1);
+        assert_eq!(balance(&target), 10 - begun + won.get(), "{polls}");
         // Whatever has happened: after the open time exactly one probe passes.
         clock.advance(ms(1_000));
         let call = target.blocking().timer(clock.clone()).when(|_: &String| Class::Transient);
