@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use relent_core::{
-    CommonPolicy, Dice, HedgePolicy, Jitter, Policy, Quota, Rate, Ratio, Reason, TokenBucket, WindowBudget,
+    CommonPolicy, Dice, HedgePolicy, Jitter, MemoryPolicy, Policy, Quota, Rate, Ratio, Reason, TokenBucket,
+    WindowBudget,
 };
 use relent_sim::{
     Arrivals, Clients, Comparison, Edge, Fleet, Law, Measure, Profile, Report, RunError, Scenario, Scope,
@@ -187,7 +188,8 @@ fn leaves(calls: u32, hedge: Option<HedgePolicy>, seed: u64) -> Report {
         ..Fleet::default()
     };
     let shared = CommonPolicy { hedge, ..CommonPolicy::default() };
-    let strategy = at_once(Some(1)).sharing(shared).scope(Scope::Service);
+    // A hedge is an attempt: the policy has to allow it.
+    let strategy = at_once(Some(2)).sharing(shared).scope(Scope::Service);
     let simulation = Simulation::new(Scenario::fleet("leaves", "", fleet)).contender("it", strategy);
     simulation.seed(seed).run().unwrap().reports.remove(0)
 }
@@ -359,7 +361,7 @@ fn losers_are_worked_off_or_not_as_the_service_has_it() {
         };
         let hedged = CommonPolicy { hedge: Some(HedgePolicy::at_once()), ..CommonPolicy::default() };
         let simulation = Simulation::new(Scenario::fleet("losers", "", fleet));
-        simulation.contender("it", at_once(Some(1)).sharing(hedged)).run().unwrap().reports.remove(0)
+        simulation.contender("it", at_once(Some(2)).sharing(hedged)).run().unwrap().reports.remove(0)
     };
     let (all, stopped) = (work(false), work(true));
     assert_eq!(all.tally.succeeded, stopped.tally.succeeded);
@@ -368,4 +370,81 @@ fn losers_are_worked_off_or_not_as_the_service_has_it() {
     let wasted = |report: &Report| report.mean(Measure::Wasted).unwrap();
     assert!((wasted(&all) - 23.33 / 40.0).abs() < 0.01, "{}", wasted(&all));
     assert!((wasted(&stopped) - 0.5).abs() < 1e-6, "{}", wasted(&stopped));
+}
+
+/// A call to a service that takes a second, or fails at once.
+fn one_call(error_rate: f64, strategy: Strategy) -> Report {
+    let fleet = Fleet {
+        clients: vec![Clients {
+            name: "client".into(),
+            count: 1,
+            arrivals: Arrivals::Burst { at: Duration::ZERO, within: Duration::ZERO },
+            call: Edge::to("service"),
+        }],
+        services: vec![Service { time: Law::Fixed(s(1.0)), error_rate, ..Service::new("service") }],
+        horizon: s(1.0),
+        grace: s(1_000.0),
+        ..Fleet::default()
+    };
+    let simulation = Simulation::new(Scenario::fleet("one", "", fleet)).contender("it", strategy);
+    simulation.run().unwrap().reports.remove(0)
+}
+
+/// The simulator races as the drivers do: a hedge is an attempt, and the policy's limit bounds all of a call's.
+#[test]
+fn a_policy_bounds_hedges_and_retries_together() {
+    let hedge = |most| CommonPolicy {
+        hedge: Some(HedgePolicy::at_once().max_attempts(most)),
+        ..CommonPolicy::default()
+    };
+    for (allowed, hedges, error_rate, made) in
+        [(1, 3, 0.0, 1), (2, 3, 0.0, 2), (5, 3, 0.0, 3), (2, 3, 1.0, 2), (5, 3, 1.0, 5), (5, 2, 1.0, 5)]
+    {
+        let report = one_call(error_rate, at_once(Some(allowed)).sharing(hedge(hedges)));
+        assert_eq!(
+            report.tally.attempts, made,
+            "{allowed} allowed, {hedges} beside each other, {error_rate}"
+        );
+    }
+}
+
+/// In a long outage calls begin with the last step that the memory has; one at a time, each waits for two of its waits.
+#[test]
+fn a_memory_puts_calls_off_in_an_outage_as_its_steps_say() {
+    let attempts = |memory: Option<MemoryPolicy>, hedge: Option<HedgePolicy>| {
+        let fleet = Fleet {
+            clients: vec![Clients {
+                name: "client".into(),
+                count: 1,
+                arrivals: Arrivals::Closed { think: Law::Fixed(Duration::ZERO) },
+                call: Edge::to("service"),
+            }],
+            services: vec![Service {
+                time: Law::Fixed(Duration::ZERO),
+                error_rate: 1.0,
+                ..Service::new("service")
+            }],
+            horizon: s(1_000.0),
+            ..Fleet::default()
+        };
+        let policy = Policy::exponential(ms(100)).jitter(Jitter::None).max_attempts(3).build().unwrap();
+        let strategy =
+            Strategy::from(policy).sharing(CommonPolicy { memory, hedge, ..CommonPolicy::default() });
+        let simulation = Simulation::new(Scenario::fleet("outage", "", fleet)).contender("it", strategy);
+        let report = simulation.run().unwrap().reports.remove(0);
+        // The last 600 s, in which the memory is full.
+        report.series.attempts[400..1_000].iter().sum::<u64>() as f64
+    };
+    let memory = MemoryPolicy::new(s(30.0)).steps(4);
+    // 100 + 200 ms without; 800 + 1600 ms from the fourth step on.
+    for (memory, hedge, per_call) in [
+        (None, None, 0.3),
+        (Some(memory), None, 2.4),
+        // Two at once, and one retry after them: the first wait or the fourth.
+        (None, Some(HedgePolicy::at_once()), 0.1),
+        (Some(memory), Some(HedgePolicy::at_once()), 0.8),
+    ] {
+        let (made, expected) = (attempts(memory, hedge), 600.0 / per_call * 3.0);
+        assert!((made / expected - 1.0).abs() < 0.02, "{memory:?} {hedge:?}: {made}, not {expected}");
+    }
 }

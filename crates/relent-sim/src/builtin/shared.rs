@@ -105,13 +105,14 @@ pub(super) fn hedging(options: &mut Options<'_>) -> Made {
         warm_up: s(2),
         watch: None,
     };
-    let alone = || built(Policy::constant(Duration::ZERO).max_attempts(1));
+    let one = || Policy::constant(Duration::ZERO).max_attempts(1);
     let hedged = |hedge| {
         let shared = CommonPolicy { hedge: Some(hedge), ..CommonPolicy::default() };
-        Ok::<_, ScenarioError>(alone()?.sharing(shared))
+        // Hedges are attempts: the policy bounds them too.
+        Ok::<_, ScenarioError>(built(one().max_attempts(2))?.sharing(shared))
     };
     let line_up = vec![
-        ("no hedge".to_owned(), alone()?),
+        ("no hedge".to_owned(), built(one())?),
         ("after 150 ms".to_owned(), hedged(HedgePolicy::after(ms(150)))?),
         ("after 200 ms".to_owned(), hedged(HedgePolicy::after(ms(200)))?),
         ("after the p95".to_owned(), hedged(HedgePolicy::quantile(Ratio::percent(95)))?),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use relent_core::{Common, CommonPolicy, Held, Latencies, Race, Share, Timestamp, entropy};
+use relent_core::{Common, CommonPolicy, Held, Latencies, Outcome, Race, Share, Timestamp, entropy};
 
 use crate::model::fleet::{Edge, Fleet};
 use crate::strategy::{Scope, Strategy};
@@ -107,13 +107,15 @@ pub(super) struct Side {
 /// A race in progress.
 pub(super) struct Racing {
     pub(super) race: Race,
+    /// How many attempts the call had made before it.
+    pub(super) made: u32,
     /// Tells its events from those of other races.
     pub(super) epoch: u32,
     /// When it is looked at next.
     pub(super) due: Option<Timestamp>,
     pub(super) lanes: Vec<Lane>,
-    /// What the last attempt that failed held.
-    pub(super) failed: Option<(Held, relent_core::Outcome)>,
+    /// How the last attempt that failed ended.
+    pub(super) failed: Option<Outcome>,
 }
 
 /// An attempt that runs beside others.

@@ -526,7 +526,8 @@ impl<'a> World<'a> {
             Start::Go => match self.hedges(place) {
                 Some(hedge) => self.begin_race(now, place, &hedge),
                 None => {
-                    self.attempt(now, place, 0);
+                    let made = self.scratch.calls.get(place).map_or(0, |state| state.call.attempts());
+                    self.attempt(now, place, in_race(made, 0));
                 }
             },
             Start::Wait { after, .. } => {
@@ -556,12 +557,12 @@ impl<'a> World<'a> {
         link.sharing?.policy.hedge
     }
 
-    /// Makes an attempt; `race` is its number among those beside it. Returns its epoch and its place.
-    pub(super) fn attempt(&mut self, now: u64, place: u32, race: u32) -> Option<(u32, u32)> {
+    /// Makes an attempt; `number` is that of its luck. Returns its epoch and its place.
+    pub(super) fn attempt(&mut self, now: u64, place: u32, number: u32) -> Option<(u32, u32)> {
         let epoch = self.next_epoch(place);
         let state = self.scratch.calls.get(place)?;
         let link = self.links.get(state.link as usize)?;
-        let first = state.call.attempts() == 0 && race == 0;
+        let first = number == in_race(0, 0);
         if link.watched {
             self.recorder.attempt(now, first);
         }
@@ -570,7 +571,6 @@ impl<'a> World<'a> {
             (Some(limit), Some(timeout)) => Some(limit.min(timeout)),
             (limit, timeout) => limit.or(timeout),
         };
-        let number = in_race(state.call.attempts(), race);
         let mut dice = self.luck.dice(Purpose::Network, state.id, number);
         let there = link.delay.draw(&mut dice);
         let attempt = Attempt {
