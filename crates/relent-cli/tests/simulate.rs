@@ -178,6 +178,38 @@ fn who_meets() {
     );
 }
 
+/// What a policy shares is simulated with it where there are fleets, and left out, with a note, where calls are alone.
+#[test]
+fn what_a_policy_shares_is_simulated_with_it_or_left_out_with_a_note() {
+    let place = Place::new("simulate-shared");
+    let shared = "version = 1\n\n[policies.plain]\nmax_attempts = 4\nbackoff = { initial = \"10ms\" }\n\n\
+        [policies.careful]\nbase = \"plain\"\nbreaker = { window = { kind = \"time\", size = \"10s\" } }\n\
+        memory = { half_life = \"30s\" }\nbudget = [\"tenth\"]\n\n[budgets.tenth]\nkind = \"window\"\n\
+        ratio = 0.1\nfloor = 0\n";
+    place.write("relent.toml", shared);
+    let simulated = |scenario: &str| {
+        let args =
+            ["simulate", scenario, "--policy", "careful", "--vs", "plain", "--replications", "1", "--json"];
+        let output = place.relent(&args).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{scenario}: {said}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (answer["policies"][0].clone(), answer["policies"][1].clone(), said)
+    };
+    for scenario in ["outage", "budget"] {
+        let (careful, plain, said) = simulated(scenario);
+        assert!(!said.contains("left out"), "{scenario}: {said}");
+        assert!(careful["measures"].is_object() && careful["measures"] != plain["measures"], "{scenario}");
+    }
+    for scenario in ["herd", "occ", "ethernet", "batch"] {
+        let (careful, plain, said) = simulated(scenario);
+        let note =
+            format!("note: in {scenario} each call is alone: the budgets, breakers and the like of careful");
+        assert!(said.contains(&note) && !said.contains("of plain"), "{scenario}: {said}");
+        assert_eq!(careful["measures"], plain["measures"], "{scenario}: left out, it makes no difference");
+    }
+}
+
 #[test]
 fn the_seed_alone_makes_the_difference() {
     let place = Place::new("simulate-seed");
