@@ -292,6 +292,30 @@ fn a_file_that_cannot_be_written_is_told_about() {
 }
 
 #[test]
+fn what_lies_beside_the_file_is_neither_written_to_nor_waited_for() {
+    let file = fresh("beside");
+    let (new, lock) = (file.with_file_name(".state.json.new"), file.with_file_name(".state.json.lock"));
+    let other = file.with_file_name("other");
+    let pipe =
+        |path: &Path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    fs::write(&other, "another's").unwrap();
+    std::os::unix::fs::symlink(&other, &new).unwrap();
+    assert_eq!(with_state(&file, &[], "true").code(), 0);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "another's");
+    assert!(fs::symlink_metadata(&file).unwrap().is_file());
+
+    pipe(&new);
+    assert_eq!(with_state(&file, &["--state-key", "second"], "true").code(), 0);
+    assert_eq!(json(&file)["parts"].as_object().unwrap().len(), 2);
+
+    fs::remove_file(&lock).unwrap();
+    pipe(&lock);
+    let refused = with_state(&file, &[], "true");
+    assert_eq!(refused.code(), 125, "{refused:?}");
+    assert!(refused.stderr.contains(".state.json.lock) is no file"), "{refused:?}");
+}
+
+#[test]
 fn without_a_file_a_breaker_lasts_for_one_run() {
     let done = finish(&mut run(&["--breaker", THREE, "--max-attempts", "9"], &["false"]));
     assert_eq!(done.code(), 1);

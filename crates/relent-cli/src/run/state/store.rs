@@ -58,6 +58,11 @@ impl Store {
 
     /// Locks and reads it.
     pub(super) fn open(&self) -> Result<Session, Trouble> {
+        // To open a pipe would wait for its other end, and a link may lead to what is another's.
+        if fs::symlink_metadata(&self.lock).is_ok_and(|found| !found.is_file()) {
+            let lock = self.lock.display();
+            return Err(Trouble::Refused(format!("{}: its lock ({lock}) is no file", self.path.display())));
+        }
         let lock = File::options().create(true).truncate(false).write(true).open(&self.lock);
         let lock = lock.map_err(|error| self.failed("its lock cannot be opened", &self.lock, &error))?;
         self.wait_for(&lock)?;
@@ -78,7 +83,12 @@ impl Store {
     }
 
     fn write(&self, text: &[u8]) -> io::Result<()> {
-        let mut new = File::create(&self.new)?;
+        // What was left there goes, whatever it is: written to, a link would overwrite what it leads to, and a pipe would wait.
+        match fs::remove_file(&self.new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut new = File::create_new(&self.new)?;
         new.write_all(text)?;
         new.sync_all()?;
         fs::rename(&self.new, &self.path)?;
