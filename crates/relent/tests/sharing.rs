@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use relent::testing::{Clock, Recorder, Script};
 use relent::{
-    Backoff, BreakerPolicy, BreakerState, Budget, BulkheadPolicy, Class, Jitter, LimiterPolicy, Policy,
-    Priority, Quota, Rate, Ratio, Reason, Report, Retrier, RetrierBuilder, Schedule, Target, ThrottlePolicy,
-    Timestamp,
+    Backoff, BreakerPolicy, BreakerState, Budget, BulkheadPolicy, Class, Jitter, LimiterPolicy, OnBudget,
+    Policy, Priority, Quota, Rate, Ratio, Reason, Report, Retrier, RetrierBuilder, Schedule, Target,
+    ThrottlePolicy, Timestamp,
 };
 
 type Outcome = Result<u32, &'static str>;
@@ -72,6 +72,33 @@ fn calls_draw_on_one_budget() {
         }
         assert_eq!(call(&target, &clock, &[BUSY, OK]).reason, Reason::Succeeded);
         assert_eq!(balance(), 5);
+    }
+}
+
+/// As the AWS SDKs do for operations that poll: who calls in a loop must not hammer once the budget is empty.
+#[test]
+fn a_call_may_wait_where_the_budget_refuses_and_then_gives_the_error_back() {
+    for call in DRIVERS {
+        for (on_budget, late) in [(OnBudget::Wait, 100), (OnBudget::Stop, 0)] {
+            let policy =
+                Policy::constant(Duration::from_millis(100)).jitter(Jitter::None).on_budget(on_budget);
+            let retrier = Retrier::new(policy.build().unwrap()).budget(Quota::new(5, 5));
+            let (target, clock) = (retrier.build().unwrap().at("host"), Clock::new());
+            let spent = call(&target, &clock, &[BUSY, BUSY]);
+            assert_eq!((spent.reason, spent.attempts), (Reason::BudgetExhausted, 2));
+            assert_eq!(clock.elapsed(), Duration::from_millis(100 + late), "{on_budget:?}");
+            for polls in 1..=3 {
+                let polled = call(&target, &clock, &[BUSY]);
+                assert_eq!((polled.reason, polled.attempts), (Reason::BudgetExhausted, 1));
+                assert!(polled.result.is_err());
+                let elapsed = Duration::from_millis(100 + late + polls * late);
+                assert_eq!(clock.elapsed(), elapsed, "{on_budget:?}");
+            }
+            // What succeeds comes back at once.
+            let before = clock.elapsed();
+            assert_eq!(call(&target, &clock, &[OK]).reason, Reason::Succeeded);
+            assert_eq!(clock.elapsed(), before);
+        }
     }
 }
 
