@@ -19,12 +19,13 @@ use support::{Place, stderr, stdout};
 #[test]
 fn every_preset_is_explained_by_its_name() {
     let place = Place::new("preset-by-name");
-    // One that is nothing without a definition is explained in a policy that gives one.
-    for preset in Preset::all().filter(|preset| preset.name() != "step-functions") {
+    for preset in Preset::all() {
         let name = preset.name();
         let text = stdout(&mut place.relent(&["explain", "--preset", name]), 0);
         assert!(text.starts_with(&format!("preset {name}\n")), "{text}");
         assert!(text.contains(&format!("Preset {name}")) && text.contains(preset.checked()), "{text}");
+        assert!(preset.example().is_none_or(|example| text.contains(example)), "{text}");
+        assert_eq!(preset.example().is_some(), !preset.parameters().is_empty(), "{name}");
         assert!(preset.sources().iter().all(|source| text.contains(source)), "{text}");
         let json = stdout(&mut place.relent(&["explain", "--preset", name, "--json"]), 0);
         let json: Value = serde_json::from_str(&json).unwrap();

@@ -56,7 +56,11 @@ enum Keys {
     /// Always the same: the text of a policy.
     Text(&'static str),
     /// What is made of the parameters and of the [`Surroundings`].
-    Made { parameters: &'static [&'static str], make: fn(&mut Making<'_>) -> Option<Table> },
+    Made {
+        parameters: &'static [&'static str],
+        example: &'static str,
+        make: fn(&mut Making<'_>) -> Option<Table>,
+    },
 }
 
 impl fmt::Debug for Keys {
@@ -119,6 +123,14 @@ impl Preset {
         match &self.keys {
             Keys::Text(_) => &[],
             Keys::Made { parameters, .. } => parameters,
+        }
+    }
+
+    /// How its parameters are written in a policy; none if it takes none.
+    pub fn example(&self) -> Option<&'static str> {
+        match &self.keys {
+            Keys::Text(_) => None,
+            Keys::Made { example, .. } => Some(example),
         }
     }
 

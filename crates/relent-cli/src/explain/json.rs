@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use relent_config::Preset;
 use relent_core::Reason;
 use serde_json::{Value, json};
 
@@ -70,6 +71,11 @@ pub(super) fn of(explanation: &Explanation) -> Value {
         policy.insert("values".to_owned(), values.into());
     }
     answer
+}
+
+/// The answer for a preset that is nothing until its parameters say more.
+pub(super) fn of_bare(preset: &Preset) -> Value {
+    json!({ "v": VERSION, "policy": { "preset": presets::about(preset) } })
 }
 
 fn attempt(attempt: &Planned) -> Value {

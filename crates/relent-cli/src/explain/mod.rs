@@ -140,6 +140,18 @@ pub(crate) fn run(args: &Args, terminal: &Terminal) -> Result<ExitCode, Error> {
         }
         return Ok(ExitCode::Success);
     }
+    if let Some(preset) = args.preset.as_deref().and_then(presets::bare) {
+        match format {
+            Format::Text => {
+                writeln!(out, "preset {}\nSays nothing until its parameters do.", preset.name())?;
+                presets::text(&mut out, preset, *terminal)?;
+            }
+            Format::Json => writeln!(out, "{:#}", json::of_bare(preset))?,
+            Format::Markdown => presets::markdown_about(&mut out, preset)?,
+        }
+        out.flush()?;
+        return Ok(ExitCode::Success);
+    }
     let explanation = Explanation::of(args)?;
     match format {
         Format::Text => text::write(&mut out, &explanation, *terminal)?,

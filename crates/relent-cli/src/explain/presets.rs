@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use relent_config::{Preset, Resolved};
+use relent_config::{Code, Preset, Resolved};
 use relent_core::{Backoff, BudgetPolicy, Class, HintMode, OnBudget, Outcome, Policy};
 use serde_json::{Value, json};
 
@@ -166,6 +166,7 @@ pub(super) fn about(preset: &Preset) -> Value {
         "checked": preset.checked(),
         "differs": preset.differs(),
         "parameters": preset.parameters(),
+        "example": preset.example(),
     })
 }
 
@@ -177,6 +178,10 @@ pub(super) fn text(out: &mut impl Write, preset: &Preset, terminal: Terminal) ->
     let follows =
         format!("Follows {}, {}; looked up on {}.", preset.system(), preset.version(), preset.checked());
     wrapped(out, &follows, 2, terminal)?;
+    if let Some(example) = preset.example() {
+        wrapped(out, &format!("It takes {}. In a policy of the policy file:", words(preset)), 2, terminal)?;
+        writeln!(out, "    {example}")?;
+    }
     for difference in preset.differs() {
         wrapped(out, &format!("- {difference}"), 2, terminal)?;
     }
@@ -196,6 +201,9 @@ pub(super) fn markdown_about(out: &mut impl Write, preset: &Preset) -> io::Resul
         preset.description(),
         preset.checked()
     )?;
+    if let Some(example) = preset.example() {
+        writeln!(out, "It takes {}: `{example}`.\n", words(preset))?;
+    }
     for difference in preset.differs() {
         writeln!(out, "- {difference}")?;
     }
@@ -203,6 +211,17 @@ pub(super) fn markdown_about(out: &mut impl Write, preset: &Preset) -> io::Resul
         writeln!(out, "- <{source}>")?;
     }
     Ok(())
+}
+
+fn words(preset: &Preset) -> String {
+    preset.parameters().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The preset of this name, if it is nothing until its parameters say more.
+pub(super) fn bare(name: &str) -> Option<&'static Preset> {
+    let preset = Preset::named(name).filter(|preset| preset.example().is_some())?;
+    let errors = preset.with(&[], Some(&Machine)).err()?;
+    errors.iter().all(|error| error.code() == Code::Missing).then_some(preset)
 }
 
 /// The preset of this name, as a policy.

@@ -290,6 +290,10 @@ backoff.initial = "25ms"
             "A variable or a key that says how many attempts are made holds for DynamoDB, too; Rust (aws-sdk-dynamodb 1.136) makes 4 whatever they say.",
         ],
         over: None,
-        keys: Keys::Made { parameters: env::PARAMETERS, make: env::make },
+        keys: Keys::Made {
+            parameters: env::PARAMETERS,
+            example: r#"preset = { name = "aws-env", dialect = "python" }"#,
+            make: env::make,
+        },
     },
 ];

@@ -33,7 +33,11 @@ pub(super) const PRESETS: &[Preset] = &[
             "a wait that would reach past the deadline ends the call at once",
         ],
         over: None,
-        keys: Keys::Made { parameters: &["config", "method"], make: grpc },
+        keys: Keys::Made {
+            parameters: &["config", "method"],
+            example: r#"preset = { name = "grpc", config = "service-config.json", method = "package.Service/Method" }"#,
+            make: grpc,
+        },
     },
     Preset {
         name: "step-functions",
@@ -51,7 +55,11 @@ pub(super) const PRESETS: &[Preset] = &[
             "a policy has six rules: the evaluator of the library takes arrays of any length",
         ],
         over: None,
-        keys: Keys::Made { parameters: &["definition", "state"], make: step_functions },
+        keys: Keys::Made {
+            parameters: &["definition", "state"],
+            example: r#"preset = { name = "step-functions", definition = "machine.asl.json", state = "Fetch" }"#,
+            make: step_functions,
+        },
     },
 ];
 

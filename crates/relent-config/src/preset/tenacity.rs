@@ -24,7 +24,11 @@ pub(super) const PRESETS: &[Preset] = &[Preset {
         "what is classed as permanent is not retried; there, every exception is",
     ],
     over: None,
-    keys: Keys::Made { parameters: &["stop", "wait"], make },
+    keys: Keys::Made {
+        parameters: &["stop", "wait"],
+        example: r#"preset = { name = "tenacity", stop = "stop_after_attempt(5)", wait = "wait_fixed(2)" }"#,
+        make,
+    },
 }];
 
 /// The longest wait that is read, in seconds: a century.
