@@ -272,6 +272,8 @@ fn retry_info_of_grpc() {
         ("type.googleapis.com/google.rpc.ErrorInfo", &[10, 2, 8, 3], None),
         (address, &[], None),
         (address, &[10, 9, 8, 3], None),
+        // A thousand million nanoseconds, which would be a second.
+        (address, &[10, 6, 16, 0x80, 0x94, 0xeb, 0xdc, 3], None),
         (address, &[&[10, 11, 8][..], &minus_one, &[1]].concat(), None),
         (address, &[&[10, 11, 16][..], &minus_one, &[1]].concat(), None),
         // A field that nobody knows, of each kind.
