@@ -203,6 +203,34 @@ fn what_nobody_has_used_for_long_is_forgotten() {
     assert_eq!(record["parts"].as_object().unwrap().keys().collect::<Vec<_>>(), ["new breaker"]);
 }
 
+/// Jobs whose arguments differ each time have a part each: the file must not outgrow what is read of it.
+#[test]
+fn a_file_that_would_be_too_large_forgets_the_oldest() {
+    const LARGEST: usize = 1 << 22;
+    let file = fresh("large");
+    let once = || with_state(&file, &["--max-attempts", "1", "--state-key", "mine"], "exit 3");
+    assert_eq!(once().code(), 3);
+    let mut record = json(&file);
+    let parts = record["parts"].as_object_mut().unwrap();
+    let part = parts.values().next().unwrap().clone();
+    let each = part.to_string().len() + 20;
+    for n in 0..(LARGEST - 100_000) / each {
+        let mut older = part.clone();
+        older["used"] = (part["used"].as_u64().unwrap() - 1_000_000 - n as u64).into();
+        parts.insert(format!("job {n:06}"), older);
+    }
+    fs::write(&file, record.to_string()).unwrap();
+    for failures in 2..4 {
+        let done = once();
+        assert_eq!(done.code(), 3, "{done:?}");
+        assert!(!done.stderr.contains("large"), "{done:?}");
+        assert!(fs::metadata(&file).unwrap().len() <= LARGEST as u64);
+        let record = json(&file);
+        let mine = record["parts"].as_object().unwrap().iter().find(|(name, _)| name.starts_with("mine"));
+        assert_eq!(mine.unwrap().1["state"]["breaker"]["statistics"]["failures"], failures);
+    }
+}
+
 #[test]
 fn processes_share_exactly_so_many_probes() {
     let file = fresh("probes");

@@ -226,7 +226,8 @@ async fn the_short_way() {
     // A breaker alone: its first attempt is admitted without asking.
     let quick = || World::new(TokioTimer, target(|it| it));
     let asks = || World::new(TokioTimer, target(|it| limiter(it).bulkhead(BulkheadPolicy::new(1))));
-    let worlds: [(fn() -> World<TokioTimer>, u32); 2] = [(quick, 3 * 12 + 2 + 1), (asks, 3 * 20 + 2 + 1)];
+    type Build = fn() -> World<TokioTimer>;
+    let worlds: [(Build, u32); 2] = [(quick, 3 * 12 + 2 + 1), (asks, 3 * 20 + 2 + 1)];
     for (world, expected) in worlds {
         let points = dropped_at_each_point("Target::retry", 0, world, |world| {
             let mut number = 0;

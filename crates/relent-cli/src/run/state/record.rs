@@ -108,6 +108,17 @@ impl Record {
         serde_json::from_value(value).map_err(|error| format!("it is damaged: {error}"))
     }
 
+    /// Forgets the half of the parts that have not changed for the longest. False where there is but one.
+    pub(super) fn forget_the_older_half(&mut self) -> bool {
+        let mut ages: Vec<_> = self.parts.iter().map(|(name, part)| (part.used, name.clone())).collect();
+        ages.sort_unstable();
+        let half = ages.len() / 2;
+        for (_, name) in ages.into_iter().take(half) {
+            self.parts.remove(&name);
+        }
+        half > 0
+    }
+
     pub(super) fn to_text(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');

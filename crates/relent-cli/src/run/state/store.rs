@@ -73,8 +73,13 @@ impl Store {
     }
 
     /// Writes what has changed, beside it first: whoever is killed meanwhile leaves the old file or the new one.
+    /// What could not be read again is not written: the parts that have not changed for the longest are forgotten first.
     pub(super) fn close(&self, session: Session) -> Result<(), Trouble> {
-        let text = session.record.to_text();
+        let Session { mut record, .. } = session;
+        let mut text = record.to_text();
+        while text.len() as u64 > MAX_TEXT && record.forget_the_older_half() {
+            text = record.to_text();
+        }
         if text == session.text {
             return Ok(());
         }
