@@ -3,7 +3,7 @@
 //! Most calls succeed at once, and a success would change nothing of a budget that is full or a breaker that has seen no
 //! failure. Such a call reads how those stand before its attempt and after it, and writes nothing, so that threads do not
 //! meet. It holds nothing either: however it ends, there is nothing to be given back. Where something has changed
-//! meanwhile its success is told under the locks, and where it fails it becomes a [`Member`](crate::Member) with the
+//! meanwhile its success is told under the locks, and where it fails it becomes a [`Member`] with the
 //! permit of the state that it began in.
 
 #[cfg(feature = "tokio")]
