@@ -184,8 +184,13 @@ fn connections_are_refused_for_a_while_and_the_port_stays_ours() {
 fn an_outage_by_the_clock_closes_the_port() {
     let outage = "0s..200ms=refuse".parse().unwrap();
     let server = start(Flaky::builder().outage(outage));
-    let mut client = Client::connect_patiently(server.addr());
-    assert_eq!(client.get("/").status, 200);
+    // Who gets through in the very moment in which the port opens may still be thrown out.
+    let served = || {
+        let mut client = Client::connect_patiently(server.addr());
+        let answer = std::panic::AssertUnwindSafe(|| client.get("/").status);
+        (std::panic::catch_unwind(answer).ok() == Some(200)).then_some(client)
+    };
+    let mut client = (0..100).find_map(|_| served()).unwrap();
     server.reset();
     // Who is connected does not get through either.
     assert_eq!(client.ends("/"), Ended::Reset);
